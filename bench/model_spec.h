@@ -12,7 +12,7 @@ namespace lowtide::bench {
 struct ModelSpec {
   std::string kind;                    // a ModelKind::name
   uint64_t size_bytes = 0;             // of all weights; 0 takes the kind's own size
-  uint64_t nodes = 0;                  // many-nodes: how many; 0 takes its own number
+  std::optional<uint64_t> nodes = {};  // many-nodes: how many; without it its own number
   uint64_t files = 1;                  // that external weights are spread over
   bool external = false;               // weights in "<out>.data"; done anyway from 2 GiB on, where protobuf ends
   std::optional<int> input_size = {};  // height and width; without it the kind's own

@@ -78,21 +78,21 @@ Graph make_graph(const ModelSpec& spec) {
   if (input_size < 1 || input_size > kLargestInput) {
     refuse(fmt::format("an input size of {} is not between 1 and {}", input_size, kLargestInput));
   }
-  if (spec.nodes > kMostNodes)
-    refuse(fmt::format("{} nodes are more than the {} there may be", spec.nodes, kMostNodes));
+  if (spec.nodes && (*spec.nodes < 1 || *spec.nodes > kMostNodes))
+    refuse(fmt::format("{} nodes are not between 1 and {}", *spec.nodes, kMostNodes));
   if (spec.files < 1 || spec.files > kMostFiles)
     refuse(fmt::format("{} files are not between 1 and {}", spec.files, kMostFiles));
   if (spec.size_bytes > kLargest)
     refuse(fmt::format("{} bytes are more than the {} there may be", spec.size_bytes, kLargest));
   const Maker& maker = kMakers[kind];
-  if (spec.plain_kernels && !std::holds_alternative<Weights>(maker))
-    refuse("only a conv-stack or a one-tensor can have plain kernels");
-  if (spec.nodes > 0 && !std::holds_alternative<Nodes>(maker)) refuse("only many-nodes can have a number of nodes");
+  const bool has_kernels = maker == Maker(conv_stack) || maker == Maker(one_tensor);
+  if (spec.plain_kernels && !has_kernels) refuse("only a conv-stack or a one-tensor can have plain kernels");
+  if (spec.nodes && !std::holds_alternative<Nodes>(maker)) refuse("only many-nodes can have a number of nodes");
   if (const auto* network = std::get_if<Network>(&maker)) return network_of_size(*network, spec.size_bytes, input_size);
   if (const auto* weights = std::get_if<Weights>(&maker))
     return (*weights)(spec.size_bytes > 0 ? spec.size_bytes : kDefaultBytes, spec.plain_kernels, input_size);
   if (spec.size_bytes > 0) refuse("many-nodes has a number of nodes (--nodes) and no size");
-  return std::get<Nodes>(maker)(spec.nodes > 0 ? spec.nodes : kDefaultNodes, input_size);
+  return std::get<Nodes>(maker)(spec.nodes.value_or(kDefaultNodes), input_size);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include "stream/shape.h"
@@ -56,10 +57,30 @@ std::vector<std::string> signature(const tfl::Subgraph& graph, const std::vector
   return out;
 }
 
+// "key: subgraph 0, x = tensor, y = tensor" of one list of a signature.
+std::string listed(const tfl::Model& model, const tfl::Signature& signature,
+                   const std::vector<std::pair<std::string, uint32_t>>& list) {
+  std::string out = fmt::format("subgraph {}", signature.subgraph);
+  for (const auto& [name, tensor] : list)
+    out += fmt::format(", {} = {}", name, model.subgraphs[signature.subgraph].tensors[tensor].name);
+  return out;
+}
+
 std::vector<std::string> keys(const tfl::Model& model) {
   std::vector<std::string> out;
   for (const tfl::Signature& signature : model.signatures) out.push_back(signature.key);
   return out;
+}
+
+// Options that are too large to be kept (null) are compared as bytes of the file only.
+bool same_custom_options(const tfl::Operator& a, const tfl::Operator& b) {
+  return a.custom_bytes == b.custom_bytes &&
+         (!a.custom_options || !b.custom_options || *a.custom_options == *b.custom_options);
+}
+
+// Metadata that say how the file stores its buffers, and which runtimes read this form.
+bool is_of_form(const std::string& metadata) {
+  return metadata == "min_runtime_version" || metadata == "buffer_location";
 }
 
 class Differences {
@@ -79,7 +100,7 @@ class Differences {
   std::vector<std::string> lines_;
 };
 
-void compare_signatures(const std::vector<std::string>& expected, const std::vector<std::string>& found,
+void compare_interfaces(const std::vector<std::string>& expected, const std::vector<std::string>& found,
                         const char* what, size_t subgraph, Differences& out) {
   if (expected != found) out.add("the {} of subgraph {} are {}, expected {}", what, subgraph, found, expected);
 }
@@ -96,10 +117,27 @@ void compare_tensors(const tfl::Subgraph& expected, const tfl::Subgraph& found, 
       out.add("tensor '{}' has different quantization parameters", tensor.name);
     } else if (tensor.has_data != it->second->has_data) {
       out.add("tensor '{}' is {}a constant", tensor.name, tensor.has_data ? "not " : "");
+    } else if (tensor.data && !it->second->data) {
+      out.add("tensor '{}' is a constant whose data cannot be read", tensor.name);
+    } else if (tensor.is_variable != it->second->is_variable) {
+      out.add("tensor '{}' is {}a variable", tensor.name, tensor.is_variable ? "not " : "");
     }
   }
-  for (const tfl::Tensor& tensor : found.tensors)
-    if (!ours.contains(tensor.name)) out.add("tensor '{}' is not expected", tensor.name);
+  for (const tfl::Tensor& tensor : found.tensors) {
+    if (!ours.contains(tensor.name)) {
+      out.add("tensor '{}' is not expected", tensor.name);
+    } else if (theirs.at(tensor.name) != &tensor && ours.size() == expected.tensors.size()) {
+      out.add("tensor '{}' is there more than once", tensor.name);
+    }
+  }
+}
+
+// "has the inputs [...], expected [...]" when they are other tensors.
+bool compare_lists(const tfl::Subgraph& expected, const std::vector<int32_t>& ours, const tfl::Subgraph& found,
+                   const std::vector<int32_t>& theirs, const std::string& op, const char* what, Differences& out) {
+  const auto here = names(expected, ours), there = names(found, theirs);
+  if (here != there) out.add("{} has the {} {}, expected {}", op, what, there, here);
+  return here == there;
 }
 
 void compare_operators(const tfl::Subgraph& expected, const tfl::Subgraph& found, Differences& out) {
@@ -112,18 +150,65 @@ void compare_operators(const tfl::Subgraph& expected, const tfl::Subgraph& found
       out.add("operator {} is {}, expected {}", i, theirs.name, ours.name);
     } else if (ours.version != theirs.version) {
       out.add("operator {} ({}) has version {}, expected {}", i, ours.name, theirs.version, ours.version);
-    } else if (names(expected, ours.inputs) != names(found, theirs.inputs) ||
-               names(expected, ours.outputs) != names(found, theirs.outputs)) {
-      out.add("operator {} ({}) has the inputs {}, expected {}", i, ours.name, names(found, theirs.inputs),
-              names(expected, ours.inputs));
-    } else if (ours.options_table != theirs.options_table || !same(ours.options, theirs.options) ||
-               ours.custom_bytes != theirs.custom_bytes) {
-      out.add("operator {} ({}) has different options", i, ours.name);
+    } else {
+      const std::string op = fmt::format("operator {} ({})", i, ours.name);
+      if (!compare_lists(expected, ours.inputs, found, theirs.inputs, op, "inputs", out) ||
+          !compare_lists(expected, ours.outputs, found, theirs.outputs, op, "outputs", out) ||
+          !compare_lists(expected, ours.intermediates, found, theirs.intermediates, op, "intermediates", out))
+        continue;
+      if (ours.options_table != theirs.options_table || !same(ours.options, theirs.options) ||
+          !same_custom_options(ours, theirs))
+        out.add("{} has different options", op);
     }
   }
 }
 
+void compare_signature_lists(const tfl::Model& expected, const tfl::Model& found, Differences& out) {
+  if (keys(expected) != keys(found)) {
+    out.add("the signatures are {}, expected {}", keys(found), keys(expected));
+    return;
+  }
+  for (size_t i = 0; i < expected.signatures.size(); ++i) {
+    const tfl::Signature &ours = expected.signatures[i], &theirs = found.signatures[i];
+    auto compare = [&](const char* what, const auto& here, const auto& there) {
+      const std::string wanted = listed(expected, ours, here), is = listed(found, theirs, there);
+      if (wanted != is) out.add("the {} of signature '{}' are of {}; expected {}", what, ours.key, is, wanted);
+    };
+    compare("inputs", ours.inputs, theirs.inputs);
+    compare("outputs", ours.outputs, theirs.outputs);
+  }
+}
+
+void compare_metadata(const tfl::Model& expected, const tfl::Model& found, Differences& out) {
+  for (const auto& [name, value] : expected.metadata) {
+    const auto it = found.metadata.find(name);
+    if (is_of_form(name)) continue;
+    if (it == found.metadata.end())
+      out.add("the metadata '{}' are missing", name);
+    else if (it->second != value)
+      out.add("the metadata '{}' are {}, expected {}", name, it->second, value);
+  }
+  for (const auto& [name, value] : found.metadata)
+    if (!is_of_form(name) && !expected.metadata.contains(name)) out.add("the metadata '{}' are not expected", name);
+  if (expected.description != found.description && !other_version(expected, found))
+    out.add("the description is '{}', expected '{}'", found.description, expected.description);
+}
+
+// Where the bytes of a constant are: equal places are equal bytes.
+using Place = std::pair<const void*, uint64_t>;
+Place place(const stream::RecipeRef& constant) {
+  if (const auto* stored = stream::recipe::plain_stored(*constant))
+    return {stored->source.get(), stored->file_runs[0].offset};
+  return {constant.get(), 0};
+}
+
 }  // namespace
+
+bool other_version(const tfl::Model& expected, const tfl::Model& found) {
+  constexpr std::string_view kProgram = "Lowtide ";
+  return expected.description != found.description && expected.description.starts_with(kProgram) &&
+         found.description.starts_with(kProgram);
+}
 
 std::vector<std::string> graph_differences(const tfl::Model& expected, const tfl::Model& found, size_t most) {
   Differences out(most);
@@ -132,19 +217,22 @@ std::vector<std::string> graph_differences(const tfl::Model& expected, const tfl
   const size_t both = std::min(expected.subgraphs.size(), found.subgraphs.size());
   for (size_t i = 0; i < both; ++i) {
     const tfl::Subgraph &ours = expected.subgraphs[i], &theirs = found.subgraphs[i];
-    compare_signatures(signature(ours, ours.inputs), signature(theirs, theirs.inputs), "inputs", i, out);
-    compare_signatures(signature(ours, ours.outputs), signature(theirs, theirs.outputs), "outputs", i, out);
+    if (ours.name != theirs.name) out.add("subgraph {} is '{}', expected '{}'", i, theirs.name, ours.name);
+    compare_interfaces(signature(ours, ours.inputs), signature(theirs, theirs.inputs), "inputs", i, out);
+    compare_interfaces(signature(ours, ours.outputs), signature(theirs, theirs.outputs), "outputs", i, out);
     compare_operators(ours, theirs, out);
     compare_tensors(ours, theirs, out);
   }
-  if (keys(expected) != keys(found)) out.add("the signatures are {}, expected {}", keys(found), keys(expected));
+  compare_signature_lists(expected, found, out);
+  compare_metadata(expected, found, out);
   return std::move(out).lines();
 }
 
 std::vector<ConstantPair> constants_of_both(const tfl::Model& expected, const tfl::Model& found) {
   std::vector<ConstantPair> out;
-  // Tensors that share a buffer share its place in the file.
-  std::set<std::pair<const stream::Source*, uint64_t>> seen;
+  // Tensors that share a buffer share its place in the file. Both places count: a tensor of `found` may share the
+  // buffer of one that it should not.
+  std::set<std::tuple<Place, Place, uint64_t>> seen;
   const size_t both = std::min(expected.subgraphs.size(), found.subgraphs.size());
   for (size_t i = 0; i < both; ++i) {
     const Tensors ours = by_name(expected.subgraphs[i]);
@@ -152,8 +240,7 @@ std::vector<ConstantPair> constants_of_both(const tfl::Model& expected, const tf
       auto it = ours.find(tensor.name);
       if (!tensor.data || it == ours.end() || !it->second->data) continue;
       if (tensor.dtype != it->second->dtype || tensor.shape != it->second->shape) continue;
-      const auto* stored = stream::recipe::plain_stored(*tensor.data);
-      if (stored && !seen.emplace(stored->source.get(), stored->file_runs[0].offset).second) continue;
+      if (!seen.emplace(place(it->second->data), place(tensor.data), tensor.data->bytes()).second) continue;
       out.push_back({tensor.name, it->second->data, tensor.data});
     }
   }

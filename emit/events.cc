@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emit/events.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "emit/json_text.h"
 #include "stream/printable.h"
@@ -9,11 +11,12 @@
 namespace lowtide::emit {
 namespace {
 
-// The line of an error without the kind in brackets behind it.
-std::string without_kind(std::string line, stream::Code code) {
+// The text of an error without the kind in brackets at the end of its first line. A name may have such brackets too.
+std::string without_kind(std::string text, stream::Code code) {
   const std::string kind = " [" + std::string(stream::code_name(code)) + "]";
-  if (const size_t at = line.find(kind); at != line.npos) line.erase(at, kind.size());
-  return line;
+  const size_t end = std::min(text.find('\n'), text.size());
+  if (std::string_view(text).substr(0, end).ends_with(kind)) text.erase(end - kind.size(), kind.size());
+  return text;
 }
 
 nlohmann::ordered_json error_values(stream::Code code, std::string message) {

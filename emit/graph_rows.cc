@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <set>
 #include <span>
@@ -37,23 +36,20 @@ void append_indices(std::string& row, std::string_view key, const Indices& indic
   row += fmt::format("[{}]", fmt::join(indices, ","));
 }
 
-// Extents are numbers, or text where only the run knows them.
-void append_shape(std::string& row, const std::vector<std::string>& shape) {
+void append_shape(std::string& row, const std::vector<ListedExtent>& shape) {
   append_key(row, "shape");
   row += '[';
-  for (const std::string& extent : shape) {
+  for (const ListedExtent& extent : shape) {
     if (!row.ends_with('[')) row += ',';
-    uint64_t number = 0;
-    const auto [end, error] = std::from_chars(extent.data(), extent.data() + extent.size(), number);
-    if (error == std::errc() && end == extent.data() + extent.size())
-      row += extent;
+    if (extent.is_number)
+      row += extent.text;
     else
-      append_json_string(row, extent);
+      append_json_string(row, extent.text);
   }
   row += ']';
 }
 
-std::string tensor_row(std::string_view name, std::string_view dtype, const std::vector<std::string>& shape) {
+std::string tensor_row(std::string_view name, std::string_view dtype, const std::vector<ListedExtent>& shape) {
   std::string row = "{";
   append_text(row, "name", name);
   append_text(row, "type", dtype);
@@ -118,8 +114,9 @@ class CoreRows {
     RowList rows(out_, "tensors");
     for (size_t i = 0; i < order.size(); ++i) {
       const core::Value& value = graph_.at(order[i]);
-      std::vector<std::string> shape;
-      for (core::Dim dim : value.shape) shape.push_back(graph_.symbols.to_string(dim));
+      std::vector<ListedExtent> shape;
+      for (core::Dim dim : value.shape)
+        shape.push_back(dim < 0 ? ListedExtent(graph_.symbols.to_string(dim)) : ListedExtent(dim));
       std::string row = tensor_row(names[static_cast<size_t>(order[i])], stream::dtype_name(value.dtype), shape);
       if (value.is_constant()) {
         const auto [it, fresh] = first_with.try_emplace(value.constant.get(), i);

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -23,9 +22,8 @@ using Json = nlohmann::ordered_json;
 // Names come from files.
 std::string line(const std::string& text) { return stream::printable(text) + "\n"; }
 
-std::string join(const std::vector<std::string>& parts) { return fmt::format("{}", fmt::join(parts, ",")); }
 std::string typed(const ListedTensor& tensor) {
-  return tensor.dtype.empty() ? "?" : fmt::format("{}[{}]", tensor.dtype, join(tensor.shape));
+  return tensor.dtype.empty() ? "?" : fmt::format("{}[{}]", tensor.dtype, joined(tensor.shape));
 }
 
 std::map<std::string, size_t> totals(const Listing& listing) {
@@ -71,12 +69,8 @@ Json tensors_json(const std::vector<ListedTensor>& tensors, bool constants) {
   Json out = Json::array();
   for (const ListedTensor& tensor : tensors) {
     Json shape = Json::array();
-    for (const std::string& extent : tensor.shape) {
-      uint64_t number = 0;
-      auto [end, error] = std::from_chars(extent.data(), extent.data() + extent.size(), number);
-      const bool is_number = error == std::errc() && end == extent.data() + extent.size();
-      is_number ? shape.push_back(number) : shape.push_back(extent);
-    }
+    for (const ListedExtent& extent : tensor.shape)
+      shape.push_back(extent.is_number ? Json::parse(extent.text) : Json(extent.text));
     Json item = {{"name", tensor.name}, {"dtype", tensor.dtype}, {"shape", shape}};
     if (constants) item["bytes"] = tensor.bytes;
     out.push_back(std::move(item));
@@ -126,6 +120,12 @@ Json graph_json(const ListedGraph& graph) {
 }
 
 }  // namespace
+
+std::string joined(const std::vector<ListedExtent>& shape) {
+  std::string out;
+  for (const ListedExtent& extent : shape) out += (out.empty() ? "" : ",") + extent.text;
+  return out;
+}
 
 std::string listing_text(const Listing& listing) {
   std::string out = listing.format + "\n";

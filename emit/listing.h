@@ -14,10 +14,20 @@
 
 namespace lowtide::emit {
 
+// Of an axis: a number, or text where only the run knows it. A name may look like a number: "007".
+struct ListedExtent {
+  std::string text;
+  bool is_number = false;
+
+  explicit ListedExtent(std::string name) : text(std::move(name)) {}
+  explicit ListedExtent(int64_t number) : text(std::to_string(number)), is_number(true) {}
+};
+std::string joined(const std::vector<ListedExtent>& shape);  // "1,n,3"
+
 struct ListedTensor {
   std::string name, dtype;
-  std::vector<std::string> shape;  // extents, or names of symbols
-  uint64_t bytes = 0;              // constants only
+  std::vector<ListedExtent> shape;
+  uint64_t bytes = 0;  // constants only
 };
 // A fact or an attribute: as text, and for JSON as what it is.
 struct ListedValue {

@@ -21,9 +21,12 @@ std::string numbers(const std::vector<T>& values) {
   if (values.size() > kShownElements) return fmt::format("[{} elements]", values.size());
   return fmt::format("[{}]", fmt::join(values, ","));
 }
-std::vector<std::string> extents(const stream::Shape& shape) {
-  std::vector<std::string> out;
-  for (stream::Dim dim : shape) out.push_back(dim < 0 ? "?" : std::to_string(dim));
+ListedExtent extent(stream::Dim dim, const std::string& name) {
+  return dim < 0 ? ListedExtent(name) : ListedExtent(dim);
+}
+std::vector<ListedExtent> extents(const stream::Shape& shape) {
+  std::vector<ListedExtent> out;
+  for (stream::Dim dim : shape) out.push_back(extent(dim, "?"));
   return out;
 }
 
@@ -33,8 +36,8 @@ ListedTensor listed(const onnx::ValueInfo& value) {
   ListedTensor out{value.name, "", {}, 0};
   if (value.dtype != stream::DType::kUndefined) out.dtype = stream::dtype_name(value.dtype);
   for (const onnx::Dimension& dim : value.dims)
-    out.shape.push_back(dim.value >= 0 ? std::to_string(dim.value) : dim.symbol.empty() ? "?" : dim.symbol);
-  if (!value.has_shape) out.shape.push_back("...");
+    out.shape.push_back(extent(dim.value, dim.symbol.empty() ? "?" : dim.symbol));
+  if (!value.has_shape) out.shape.emplace_back("...");
   return out;
 }
 
@@ -84,7 +87,7 @@ ListedValue listed_value(const onnx::Attribute& attribute) {
       return list_value(attribute.strings, attribute.strings);
     case Type::kTensor: {
       ListedTensor tensor = listed(attribute.tensors.at(0));
-      return fmt::format("{}[{}]", tensor.dtype, fmt::join(tensor.shape, ","));
+      return fmt::format("{}[{}]", tensor.dtype, joined(tensor.shape));
     }
     case Type::kGraph:
       return fmt::format("graph '{}'", attribute.graphs.at(0)->name);
@@ -138,7 +141,7 @@ void add_graph(const onnx::Graph& graph, std::vector<ListedGraph>& out) {
 ListedTensor listed(const core::Graph& graph, core::ValueId id, const std::vector<std::string>& names) {
   const core::Value& value = graph.at(id);
   ListedTensor out{names[static_cast<size_t>(id)], std::string(stream::dtype_name(value.dtype)), {}, 0};
-  for (core::Dim dim : value.shape) out.shape.push_back(graph.symbols.to_string(dim));
+  for (core::Dim dim : value.shape) out.shape.push_back(extent(dim, graph.symbols.to_string(dim)));
   if (value.constant) out.bytes = value.constant->bytes();
   return out;
 }

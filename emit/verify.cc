@@ -128,16 +128,21 @@ std::string digest_of(const stream::RecipeRef& constant, stream::Budget& budget,
   return digest.hexadecimal();
 }
 
-bool has_header_of(const Plan& plan, const stream::Source& file) {
-  if (file.size() != plan.file_bytes) return false;
+std::optional<uint64_t> header_difference(const Plan& plan, const stream::Source& file) {
   std::array<std::byte, 16 * 1024> window;
-  for (uint64_t at = 0; at < plan.header.size();) {
-    auto part = std::span(window).first(std::min<uint64_t>(window.size(), plan.header.size() - at));
+  const uint64_t both = std::min<uint64_t>(plan.header.size(), file.size());
+  for (uint64_t at = 0; at < both;) {
+    auto part = std::span(window).first(std::min<uint64_t>(window.size(), both - at));
     file.read_at(at, part);
-    if (std::memcmp(part.data(), plan.header.data() + at, part.size()) != 0) return false;
+    if (const auto differs = first_difference(part.data(), plan.header.data() + at, part.size())) return at + *differs;
     at += part.size();
   }
-  return true;
+  if (both < plan.header.size()) return both;
+  return std::nullopt;
+}
+
+bool has_header_of(const Plan& plan, const stream::Source& file) {
+  return file.size() == plan.file_bytes && !header_difference(plan, file);
 }
 
 uint64_t least_for_comparing(uint64_t scratch) {

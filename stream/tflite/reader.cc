@@ -49,14 +49,15 @@ std::filesystem::path folder_of_source(const Source& source) {
 
 class TfliteReader {
  public:
-  TfliteReader(std::shared_ptr<Source> source, const TableView& root, Budget& budget)
+  TfliteReader(std::shared_ptr<Source> source, const TableView& root, const std::filesystem::path& folder,
+               Budget& budget)
       : source_(std::move(source)),
         view_(root.view()),
         root_(root),
         codes_(root.tables(tflite::Model::VT_OPERATOR_CODES)),
         buffers_(root.tables(tflite::Model::VT_BUFFERS)),
         subgraphs_(root.tables(tflite::Model::VT_SUBGRAPHS)),
-        external_(root, folder_of_source(*source_), budget) {}
+        external_(root, folder.empty() ? folder_of_source(*source_) : folder, budget) {}
   tfl::Model read();
 
  private:
@@ -482,13 +483,13 @@ tfl::Model read_tflite(const std::filesystem::path& path, Budget& budget, const 
   return read_tflite(open_decompressed(path, spill, budget, look), budget);
 }
 
-tfl::Model read_tflite(std::shared_ptr<Source> source, Budget& budget) {
+tfl::Model read_tflite(std::shared_ptr<Source> source, Budget& budget, const std::filesystem::path& folder) {
   const std::string name = source->name();
   try {
     check_identifier(first_bytes(*source), name);
     FlatbufferView view(*source, budget);
     verify_flatbuffer(view.root(), *tflite::ModelTypeTable());
-    return TfliteReader(std::move(source), view.root(), budget).read();
+    return TfliteReader(std::move(source), view.root(), folder, budget).read();
   } catch (Error& error) {
     error.add_place({.file = name});
     throw;

@@ -114,6 +114,8 @@ TEST_F(Models, ImpossibleRequestsAreErrors) {
   EXPECT_THAT(refusal({.kind = "duc", .files = 0}), HasSubstr("files"));
   EXPECT_THAT(refusal({.kind = "duc", .opset = 24}), HasSubstr("opset"));
   EXPECT_THAT(refusal({.kind = "duc", .plain_kernels = true}), HasSubstr("plain"));
+  EXPECT_THAT(refusal({.kind = "matmul-stack", .plain_kernels = true}), HasSubstr("plain"));
+  EXPECT_THAT(refusal({.kind = "many-nodes", .nodes = 0}), HasSubstr("0 nodes are not between 1 and"));
 }
 
 }  // namespace

@@ -208,6 +208,23 @@ def test_a_node_inside_of_a_piece(tmp_path):
     assert row["node"] == "the_add" and "may only be where a piece begins or ends" in row["reason"]
 
 
+def test_merged_models(tmp_path):
+    """The graph of each signature is judged as that of a single model."""
+    network(tmp_path / "m.onnx")
+    (tmp_path / "tiny.json").write_text(json.dumps(with_rule("TANH", {"inputs": "each", "rank": [1, 2]})))
+    merge = ("merge", "a=m.onnx", "b=m.onnx", "-o", "both.tflite", "--report", "r.json", "--for")
+    assert converter.run("convert", "m.onnx", "--report", "s.json", "--for", "tiny.json", cwd=tmp_path).returncode == 0
+    done = converter.run(*merge, "tiny.json", cwd=tmp_path)
+    assert done.returncode == 0 and "tiny: " in done.stdout, done
+    both, single = (json.loads((tmp_path / name).read_text())["target"] for name in ("r.json", "s.json"))
+    assert both["operators"] == 2 * single["operators"] > 0 and both["share"] == pytest.approx(single["share"])
+    reasons = [row["reason"] for row in both["outside"]]
+    assert reasons and reasons == [row["reason"] for row in single["outside"]]
+    assert sum(row["count"] for row in both["outside"]) == 2 * sum(row["count"] for row in single["outside"])
+    done = converter.run(*merge, "nnapi", cwd=tmp_path)
+    assert done.returncode == 2 and "--for nnapi is a target of ONNX nodes" in done.stderr, done
+
+
 @pytest.mark.parametrize("name", ["coreml", "nnapi", "tidl"])
 def test_shipped_targets_of_nodes(name, tmp_path):
     done = converter.run("convert", network(tmp_path / "m.onnx"), "-o", tmp_path / "m.tflite", "--for", name)

@@ -27,6 +27,11 @@ CASES = [
     ("lowtide convert m.onnx --threads 2 --io ", {"mmap", "pread"}, {"m.onnx"}),
     ("lowtide convert --threads ", set(), {"m.onnx", "mmap"}),
     ("lowtide check m.onnx ", {"m.onnx"}, {"convert"}),
+    ("lowtide convert n.onnx ", {"m.onnx"}, {"convert"}),
+    ("lowtide convert --shape image=1,3 ", {"m.onnx"}, {"convert"}),
+    ("lowtide convert --shape=image=1,3 --dim n:x=2 ", {"m.onnx"}, {"convert"}),
+    ("lowtide convert --shape image=1,3 --weights=i", {"in-place", "int4", "int8"}, {"stored", "m.onnx"}),
+    ("lowtide check --dim n=1 m.onnx ", {"m.onnx"}, {"convert"}),
     ("lowtide inspect --j", {"--json"}, {"--output"}),
     ("lowtide make-model u", {"unet"}, {"duc"}),
     ("lowtide make-model --seed 3 u", {"unet"}, {"duc"}),
@@ -70,8 +75,8 @@ def judge(line, offered, wanted, unwanted):
 @pytest.mark.parametrize("line, wanted, unwanted", CASES)
 def test_bash(line, wanted, unwanted, share, folder):
     need("bash")
-    # Bash itself divides words at '=' too.
-    words = [word for part in line.split(" ") for word in re.split("(=)", part) if word or part == ""]
+    # Bash itself divides words at '=' and ':' too.
+    words = [word for part in line.split(" ") for word in re.split("([=:])", part) if word or part == ""]
     script = f"""
 source {shlex.quote(str(share / "bash-completion/completions/lowtide"))}
 COMP_WORDS=({shlex.join(words)}) COMP_CWORD={len(words) - 1}

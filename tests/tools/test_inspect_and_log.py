@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from tests.report.models import report_of
 from tests.support import converter, json_schema
 
 SCHEMA = json.loads((converter.ROOT / "schemas/inspect.schema.json").read_text())
@@ -50,7 +51,14 @@ def attributes(found):
 
 def test_numbers_of_an_onnx_model_are_numbers(model):
     made = onnx.load(model)
-    made.graph.node.append(helper.make_node("Constant", [], ["texts"], value_strings=["a", "b"]))
+    made.graph.node.extend(
+        [
+            helper.make_node("Constant", [], ["texts"], value_strings=["a", "b"]),
+            helper.make_node("Lists", [], ["many_others"], domain="my.ops", ints=list(range(20))),
+            helper.make_node("Lists", [], ["few_others"], domain="my.ops", floats=[0.5, float("inf"), 0.1]),
+        ]
+    )
+    made.opset_import.append(helper.make_opsetid("my.ops", 1))
     onnx.save(made, model)
     found = listing(model)
     facts = found["facts"]
@@ -59,11 +67,35 @@ def test_numbers_of_an_onnx_model_are_numbers(model):
     by_output = {op["outputs"][0]: op["attributes"] for op in found["graphs"][0]["operators"]}
     assert by_output["c"] == {"auto_pad": "NOTSET", "pads": [1, 1, 1, 1]}
     assert by_output["l"] == {"alpha": 0.1} and by_output["y"] == {"axis": -1}
-    assert by_output["many"] == {"value_ints": "[20 elements]"}
-    assert by_output["few"] == {"value_floats": [0.5, "inf", 0.1]} and by_output["texts"] == {
-        "value_strings": ["a", "b"]
-    }
+    assert by_output["many_others"] == {"ints": "[20 elements]"}
+    assert by_output["few_others"] == {"floats": [0.5, "inf", 0.1]}
+    assert by_output["texts"] == {"value_strings": ["a", "b"]}
+    # Lists of numbers of a Constant are read as its other form, whose elements stay in the file.
+    assert by_output["many"] == {"value": "i64[20]"} and by_output["few"] == {"value": "f32[3]"}
     assert found["graphs"][0]["inputs"][0]["shape"] == ["batch", 3, 5, 7]
+
+
+def test_names_of_dimensions_that_look_like_numbers(tmp_path):
+    """In the listing, and in the page and the report, which print numbers themselves."""
+    shape = ["007", 3, "1e3", "12"]
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", values[:1], values[1:])
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
+    assert listing(tmp_path / "m.onnx")["graphs"][0]["inputs"][0]["shape"] == shape
+    done = converter.run("inspect", "m.onnx", "--html", "i.html", cwd=tmp_path)
+    assert done.returncode == 0 and report_of(tmp_path / "i.html")["graphs"][0]["tensors"][0]["shape"] == shape
+    done = converter.run("convert", "m.onnx", "--report", "r.json", cwd=tmp_path)
+    assert done.returncode == 0, done
+    assert json.loads((tmp_path / "r.json").read_text())["graphs"][0]["tensors"][0]["shape"] == shape
+
+
+def test_options_that_inspect_cannot_follow(model, tmp_path):
+    done = converter.run("inspect", model, "--html", "page.htm", cwd=tmp_path)
+    assert done.returncode == 2 and "page.htm must end in .html [" in done.stderr, done
+    assert converter.run("convert", model, "-o", tmp_path / "m.tflite").returncode == 0
+    done = converter.run("inspect", "--custom", "m.tflite", "--follow-links", ".", cwd=tmp_path)
+    assert done.returncode == 2 and "--custom and --follow-links exclude each other" in done.stderr, done
 
 
 def test_numbers_of_a_tflite_model_are_numbers(model, tmp_path):
@@ -87,7 +119,7 @@ def test_the_schema_refuses_what_is_wrong(model):
 def test_the_text_form_is_as_before(model):
     text = converter.run("inspect", model).stdout
     assert '  c = Conv(x, w) auto_pad="NOTSET" pads=[1,1,1,1]  # first\n' in text
-    assert "alpha=0.1" in text and "value_ints=[20 elements]" in text and "  IR version: 8\n" in text
+    assert "alpha=0.1" in text and "value=i64[20]" in text and "  IR version: 8\n" in text
 
 
 # ---- log lines -------------------------------------------------------------------------------------------------------

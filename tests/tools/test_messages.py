@@ -105,6 +105,43 @@ def test_the_direction_is_that_of_the_content(tmp_path):
     assert done.returncode == 2 and "--opset and --external-data are for TFLite models" in done.stderr, done
 
 
+# Options that a TFLite model takes.
+OF_TFLITE = {
+    *("--help", "--output", "--shape", "--layout", "--signature", "--opset", "--external-data", "--custom-ops"),
+    *("--dry-run", "--max-rss", "--threads", "--max-zstd-ratio", "--quiet", "--verbose", "--log", "--errors"),
+    "--progress-fd",
+}
+# Values of the others, where the parser checks them.
+VALUES = {"--weights": "f16", "--quantize": "int8", "--equalize": "none", "--correct": "none", "--io": "int8"}
+VALUES |= {"--for": "gpu", "--zstd-level": "5", "--const": "x=1", "--dim": "n=2"}
+
+
+def test_each_option_is_taken_or_refused(tmp_path):
+    """Of TFLite models: whoever adds an option to the parser must say in convert_to_onnx.cc what becomes of it."""
+    (tmp_path / "m.tflite").write_bytes(pack(good_tflite()))
+    text = run(tmp_path, "convert", "--help").stdout
+    options = dict(re.findall(r"^  (?:-\w, )?(--[a-z0-9-]+)(.*)$", text, re.MULTILINE))
+    assert len(options) > 40 and set(options) >= OF_TFLITE
+    for name, rest in options.items():
+        if name in OF_TFLITE:
+            continue
+        has_value = re.match(r" \S", rest) is not None  # the description is two spaces behind
+        given = [name, VALUES.get(name, "value")] if has_value else [name]
+        done = run(tmp_path, "convert", "m.tflite", "-o", "o.onnx", *given)
+        words = f"lowtide: {name}"
+        assert done.returncode == 2 and done.stderr.startswith(words) and "is for ONNX models" in done.stderr, done
+    done = run(tmp_path, "convert", "m.tflite", "-o", "o.onnx", "--io", "pread")
+    assert done.returncode == 2 and "--io pread is for ONNX models" in done.stderr, done
+    assert [path.name for path in tmp_path.iterdir()] == ["m.tflite"]
+
+
+def test_brackets_in_a_name(tmp_path):
+    (tmp_path / "a [malformed].onnx").write_bytes(b"\x3a\xff\x01" + bytes(20))
+    done = run(tmp_path, "convert", "a [malformed].onnx", "--errors", "json")
+    message = json.loads(done.stderr)["message"]
+    assert message.startswith("a [malformed].onnx: ") and not message.endswith("]"), message
+
+
 def test_a_tflite_model_is_not_called_the_output(tmp_path):
     relu(tmp_path / "n.tflite")
     done = run(tmp_path, "convert", "n.tflite")

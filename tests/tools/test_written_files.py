@@ -3,6 +3,7 @@
 """Where outputs, reports and logs go, and what is refused; compressed models on their way back to ONNX."""
 
 import json
+import os
 
 import numpy as np
 import onnx
@@ -66,6 +67,36 @@ def test_the_signature_of_a_tflite_model_has_a_name(folder):
     assert done.returncode == 2 and "--zstd-level is for ONNX models" in done.stderr, done
     done = run(folder, "convert", "m.tflite", "-o", "b.tflite.zst")
     assert done.returncode == 2 and "becomes ONNX" in done.stderr and "-o b.onnx" in done.stderr, done
+
+
+def test_the_log_of_a_model_that_becomes_onnx(folder):
+    assert run(folder, "convert", "m.onnx").returncode == 0
+    for log in ("b.onnx", "b.onnx.data"):
+        done = run(folder, "convert", "m.tflite", "-o", "b.onnx", "--log", log)
+        assert done.returncode == 2 and f"the log {log} is the output" in done.stderr, done
+    done = run(folder, "convert", "m.tflite", "-o", "c.onnx", "--log", "log.txt", "--dry-run")
+    text = (folder / "log.txt").read_text()
+    assert done.returncode == 0 and "planned c.onnx" in text and "wrote" not in text, text
+    assert run(folder, "convert", "m.tflite", "-o", "c.onnx", "--log", "log.txt").returncode == 0
+    assert "wrote c.onnx" in (folder / "log.txt").read_text()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_nothing_is_called_done_whose_summary_is_lost(folder):
+    for command in ("m.onnx -o m.tflite", "m.tflite -o b.onnx"):
+        done = shell(folder, f"lowtide convert {command} --progress-fd 3 3>events >/dev/full")
+        events = [json.loads(line)["event"] for line in (folder / "events").read_text().splitlines()]
+        assert done.returncode == 5 and "done" not in events and events[-1] == "error", (done, events)
+
+
+def test_bytes_of_files_in_place_are_input(folder):
+    made = run(folder, "make-model", "conv-stack", "--size", "1M", "--external", "--plain", "-o", "p.onnx")
+    assert made.returncode == 0
+    assert run(folder, "convert", "p.onnx", "--weights", "in-place").returncode == 0
+    done = shell(folder, "lowtide convert p.tflite -o b.onnx -q --progress-fd 3 3>events")
+    report = json.loads((folder / "events").read_text().splitlines()[-1])["report"]
+    sizes = sum((folder / name).stat().st_size for name in ("p.tflite", "p.onnx.data"))
+    assert done.returncode == 0 and report["input_bytes"] == sizes, (report, sizes)
 
 
 def test_tables_of_a_model_of_floats_are_noted(folder):

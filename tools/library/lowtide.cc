@@ -17,6 +17,7 @@
 #include "stream/onnx/reader.h"
 #include "tools/library/custom_choice.h"
 #include "tools/library/model_listing.h"
+#include "tools/library/output_suffix.h"
 
 namespace lowtide {
 
@@ -141,8 +142,16 @@ layout::ConvertOptions layout_options(const ConvertOptions& options, stream::Pro
   return out;
 }
 
-// The output must not replace a file that is read.
-void check_output(const onnx::Model& model, const fs::path& output) {
+// What is wrong with the output's name, and what it must not replace.
+void check_output(const fs::path& model, const fs::path& output, const ConvertOptions& options) {
+  if (model == output || stream::same_file(model, output))
+    wrong_option(fmt::format("the output {} is the model", output.string()));
+  if (stream::same_file(options.custom_ops_map, output))
+    wrong_option(fmt::format("the output {} is ConvertOptions::custom_ops_map", output.string()));
+  if (const auto wrong = tools::wrong_suffix(output))
+    wrong_option(fmt::format("{}: name it {}", wrong->reason, wrong->better.string()));
+}
+void check_weights(const onnx::Model& model, const fs::path& output) {
   for (const auto& source : model.sources)
     if (stream::same_file(source->name(), output))
       wrong_option(fmt::format("the output {} holds weights of the model", output.string()));
@@ -155,12 +164,11 @@ struct Planned {
 
 Planned plan(const fs::path& model, const fs::path& output, const ConvertOptions& options, stream::Progress& progress) {
   const layout::ConvertOptions layout = layout_options(options, progress);
-  if (model == output || stream::same_file(model, output))
-    wrong_option(fmt::format("the output {} is the model", output.string()));
+  check_output(model, output, options);
   stream::Budget budget(std::max(options.budget, kUsualBudget));
   onnx::Model onnx =
       stream::read_onnx(model, budget, {.folder = output.parent_path(), .max_ratio = options.max_zstd_ratio});
-  check_output(onnx, output);
+  check_weights(onnx, output);
   Planned out;
   out.conversion.input_bytes = onnx.file_bytes + onnx.external_bytes;
   out.conversion.nodes = onnx.graph.nodes.size();

@@ -147,7 +147,9 @@ core::TargetCoverage coverage(const BuiltinTarget& target, core::Model& model) {
   out.target = target.name;
   std::map<std::pair<Kind, const Rule*>, core::OutsideOperators> found;
   double all = 0, outside = 0;
-  for (const auto& graph : model.graphs) {
+  for (size_t i = 0; i < model.graphs.size(); ++i) {
+    const auto& graph = model.graphs[i];
+    const bool has_signature = i == 0 || model.signatures.contains(i);
     for (const Op& op : graph->ops) {
       ++out.operators;
       const double its_work = work(*graph, op);
@@ -155,7 +157,7 @@ core::TargetCoverage coverage(const BuiltinTarget& target, core::Model& model) {
       const Rule* broken = nullptr;
       std::string why;
       const auto listed = target.operators.find(op.kind);
-      if (graph != model.graphs[0]) {
+      if (!has_signature) {
         broken = &kInBody;
         why = "it is in a branch or in the body of a loop";
       } else if (listed == target.operators.end()) {

@@ -81,13 +81,25 @@ _lowtide_files() {
 }
 
 _lowtide() {
-  # The words of the command, in which bash divides --option=value into three.
-  local words=() word i
+  # The words of the command. Bash divides them at = and :, so that --shape=x=1,3 has five: an option and its value
+  # stay divided, the others are put together. Bash completes only the last piece.
+  local words=() word i joins=0 current=''
   for ((i = 1; i <= COMP_CWORD; ++i)); do
-    word=${COMP_WORDS[i]}
-    if [[ $word != = ]]; then words+=("$word"); elif ((i == COMP_CWORD)); then words+=(''); fi
+    word=${COMP_WORDS[i]} current=$word
+    if [[ $word =~ ^[=:]+$ ]] && ((${#words[@]} > 0)); then
+      current=''
+      if [[ $word == = && ${words[-1]} =~ ^--[a-z0-9-]+$ && $joins == 0 ]]; then
+        if ((i == COMP_CWORD)); then words+=(''); fi
+      else
+        words[-1]+=$word joins=1
+      fi
+    elif ((joins)); then
+      words[-1]+=$word joins=0
+    else
+      words+=("$word")
+    fi
   done
-  local current=${words[-1]} previous='' command=${words[0]} place=0
+  local previous='' command=${words[0]} place=0
   ((${#words[@]} < 2)) || previous=${words[-2]}
   COMPREPLY=()
 )";
@@ -112,9 +124,11 @@ std::string bash_place(const CommandDescription& command) {
 std::string bash_command(const CommandDescription& command) {
   std::string values, places;
   int place = 0;
+  bool any_number = false;  // of the last argument
   for (const OptionDescription& option : command.options) {
     if (option.is_positional())
-      places += fmt::format("            {}) {} ;;\n", place++, bash_action(option));
+      places += fmt::format("            {}) {} ;;\n",
+                            (any_number = option.is_repeatable) ? "*" : std::to_string(place++), bash_action(option));
     else if (option.takes_value())
       values += fmt::format("        {}) {} ;;\n", fmt::join(names_of(option), "|"), bash_action(option));
   }
@@ -123,13 +137,13 @@ std::string bash_command(const CommandDescription& command) {
 {}        *)
           if [[ $current == -* ]]; then _lowtide_words '{}'; return; fi
           case $place in
-{}            *) ;;
-          esac
+{}{}          esac
           ;;
       esac
       ;;
 )",
-                     command.name, bash_place(command), values, all_names(command), places);
+                     command.name, bash_place(command), values, all_names(command), places,
+                     any_number ? "" : "            *) ;;\n");
 }
 
 // ---- zsh ----
@@ -163,7 +177,7 @@ std::string zsh_command(const CommandDescription& command) {
   std::string out = fmt::format("      {})\n        _arguments -S", command.name);
   for (const OptionDescription& option : command.options) {
     if (option.is_positional()) {
-      out += fmt::format(" \\\n          '{}'", zsh_values(option));
+      out += fmt::format(" \\\n          '{}{}'", option.is_repeatable ? "*" : "", zsh_values(option));
       continue;
     }
     const std::vector<std::string> names = names_of(option);

@@ -26,6 +26,7 @@
 #include "tools/lowtide/interface_options.h"
 #include "tools/lowtide/memory_limit.h"
 #include "tools/lowtide/messages.h"
+#include "tools/lowtide/output_run.h"
 #include "tools/lowtide/progress_bar.h"
 #include "tools/lowtide/resident.h"
 
@@ -39,6 +40,9 @@ using stream::Error;
 
 // To decompress the first bytes of a model.
 constexpr uint64_t kBeginningBudget = uint64_t{16} << 20;
+
+// The file that external weights of the output would be in.
+fs::path data_of(fs::path output) { return output += ".data"; }
 
 // What belongs to the other direction.
 void check_options(const ConvertCommand& o, const fs::path& output) {
@@ -55,12 +59,20 @@ void check_options(const ConvertCommand& o, const fs::path& output) {
                                                 {!o.exclude.empty(), "--weights-exclude"},
                                                 {o.weights != "stored", "--weights"},
                                                 {o.external, "--external-buffers"},
+                                                {!o.quantize.empty(), "--quantize"},
+                                                {!o.ranges.empty(), "--ranges"},
+                                                {!o.range.empty(), "--range"},
+                                                {o.per_tensor, "--per-tensor"},
+                                                {!o.equalize.empty(), "--equalize"},
+                                                {!o.correct.empty(), "--correct"},
+                                                {!o.keep_float.empty(), "--keep-float"},
                                                 {o.require_integer, "--require-integer"},
                                                 {o.tables, "--tables"},
                                                 {o.zstd_level != 0, "--zstd-level"},
                                                 {o.strict_types, "--strict-types"},
                                                 {!o.made_for.empty(), "--for"},
                                                 {!o.border.empty(), "--io int8, uint8 and float"},
+                                                {o.access != stream::Access::kMap, "--io pread"},
                                                 {!o.report.empty(), "--report"},
                                                 {!o.dump_after.empty(), "--dump-after"},
                                                 {!o.custom_ops_map.empty(), "--custom-ops-map"},
@@ -76,6 +88,8 @@ void check_options(const ConvertCommand& o, const fs::path& output) {
   }
   if (stream::same_file(o.input, output))
     usage_error(fmt::format("the output {} is the input; give another name with -o", output.string()));
+  check_log_place(o.log, output);
+  check_log_place(o.log, data_of(output));
 }
 
 // Names in TFLite files have no domain; that of the nodes that they become may be given.
@@ -92,10 +106,8 @@ layout::KeptOperators kept_operators(const std::string& allowed) {
 
 // The output must not replace a file that constants are read from.
 void check_files(const onnx::Model& model, const fs::path& output) {
-  fs::path data = output;
-  data += ".data";
   for (const auto& source : model.sources)
-    for (const fs::path& path : {output, data})
+    for (const fs::path& path : {output, data_of(output)})
       if (stream::same_file(source->name(), path))
         usage_error(fmt::format("the output {} holds weights of the model", path.string()));
 }
@@ -117,6 +129,7 @@ layout::RaiseResult raise(const ConvertCommand& options, const fs::path& folder,
   }
   try {
     layout::RaiseResult result = layout::raise_model(model, raise, budget);
+    for (const tfl::ExternalFile& file : model.external_files) result.model.external_bytes += file.bytes;
     for (const auto& source : result.model.sources) source->check_unchanged();
     if (!result.refused.empty())
       throw emit::Refusal{.input = options.input, .nodes = std::move(result.refused), .not_judged = {}};
@@ -125,6 +138,14 @@ layout::RaiseResult raise(const ConvertCommand& options, const fs::path& folder,
     error.add_place({.file = options.input});
     throw;
   }
+}
+
+void print_summary(const emit::Report& report, const layout::RaiseResult& raised) {
+  fmt::print("{} {}: opset {}, {} ({}), {}, {:.3f} s, peak RSS {}\n", report.dry_run ? "would write" : "wrote",
+             stream::printable(report.output), raised.model.opsets.at(""), counted(report.nodes, "node"),
+             counted(raised.transposes, "Transpose"), counted(report.written.tensors, "initializer"), report.seconds,
+             emit::memory_size(report.peak_rss));
+  for (const std::string& note : report.notes) fmt::print("note: {}\n", stream::printable(note));
 }
 
 }  // namespace
@@ -174,7 +195,6 @@ void convert_to_onnx(const ConvertCommand& options, const fs::path& output) {
         options.dry_run ? summary(plan) : write_onnx(plan, raised.model, output, budget, write);
     report.budget_peak = std::max(report.budget_peak, budget.high_water());
     report.written.file_bytes = written.file_bytes + written.data_bytes;
-    spdlog::info("wrote {}: {} bytes", stream::printable(output.string()), report.written.file_bytes);
   } catch (Error& error) {
     error.add_place({.file = options.input});
     throw;
@@ -182,7 +202,7 @@ void convert_to_onnx(const ConvertCommand& options, const fs::path& output) {
   bar.finish();
   marks.sample();
   report.notes = raised.notes;
-  report.input_bytes = raised.model.file_bytes;
+  report.input_bytes = raised.model.file_bytes + raised.model.external_bytes;
   report.nodes = raised.model.graph.nodes.size();
   report.written.operators = raised.operators;
   report.written.transposes = raised.transposes;
@@ -193,13 +213,13 @@ void convert_to_onnx(const ConvertCommand& options, const fs::path& output) {
   report.peak_anonymous = marks.anonymous();
   report.peak_file = marks.file();
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  for (const std::string& note : report.notes) spdlog::warn("{}", stream::printable(note));
+  spdlog::info("{} {}: {} nodes, {} bytes, {:.3f} s, peak RSS {}", options.dry_run ? "planned" : "wrote",
+               stream::printable(output.string()), report.nodes, report.written.file_bytes, report.seconds,
+               emit::memory_size(report.peak_rss));
+  if (!options.quiet) print_summary(report, raised);
+  flush_output();
   if (options.progress_fd >= 0) write_event(options.progress_fd, done_line(report));
-  if (options.quiet) return;
-  fmt::print("{} {}: opset {}, {} ({}), {}, {:.3f} s, peak RSS {}\n", options.dry_run ? "would write" : "wrote",
-             stream::printable(output.string()), raised.model.opsets.at(""), counted(report.nodes, "node"),
-             counted(raised.transposes, "Transpose"), counted(report.written.tensors, "initializer"), report.seconds,
-             emit::memory_size(report.peak_rss));
-  for (const std::string& note : report.notes) fmt::print("note: {}\n", stream::printable(note));
 }
 
 }  // namespace lowtide::tools

@@ -24,7 +24,7 @@ void refuse_page_of_weights(const InspectCommand& options, const std::filesystem
 }
 
 void check_page_path(const InspectCommand& options) {
-  if (report_form(options.html) != ReportForm::kHtml)
+  if (!options.html.ends_with(".html"))
     usage_error(fmt::format("--html: the name of the page {} must end in .html", options.html));
   if (stream::same_file(options.path, options.html)) usage_error(fmt::format("the page {} is the model", options.html));
   check_can_be_written(options.html);
@@ -45,6 +45,8 @@ void write_page(const InspectCommand& options, const emit::Listing& listing) {
 
 void list_custom(const InspectCommand& options) {
   if (!options.html.empty()) usage_error("--custom and --html exclude each other");
+  if (!options.follow_links.empty())
+    usage_error("--custom and --follow-links exclude each other: custom operators are listed of TFLite models");
   const std::vector<emit::CustomUse> uses = custom_operators_of_file(options.path, options.max_zstd_ratio);
   if (options.json)
     fmt::print("{}", emit::json_text({{"custom_operators", emit::custom_values(uses)}}));

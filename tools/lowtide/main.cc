@@ -94,12 +94,6 @@ void keep_heap_small() {
   mallopt(M_MXFAST, 0);  // otherwise every large request visits all small blocks that were freed: a sixth of the time
 }
 
-// In the words of `convert -o -` (emit/tflite_writer.cc).
-Error unwritable_output(int error) {
-  return {lowtide::stream::is_no_space(error) ? Code::kNoSpace : Code::kIo,
-          fmt::format("standard output cannot be written: {}", std::strerror(error))};
-}
-
 // Tells the exception in flight; returns the exit status of its kind.
 int fail_with_current(const Messages& messages) {
   try {
@@ -109,7 +103,7 @@ int fail_with_current(const Messages& messages) {
   } catch (const Error& error) {
     return fail(messages, error);
   } catch (const std::system_error& error) {  // thrown by fmt when stdout or stderr cannot be written
-    return fail(messages, unwritable_output(error.code().value()));
+    return fail(messages, lowtide::tools::unwritable_output(error.code().value()));
   } catch (const std::bad_alloc&) {
     if (!messages.json && messages.progress_fd < 0) {  // without allocating
       std::fputs("lowtide: out of memory: see ulimit -v and -d, and --max-rss [budget]\n", stderr);
@@ -174,7 +168,7 @@ struct Run {
 
 int run(int argc, char** argv, const Messages& messages) {
   const int status = std::visit(Run{messages}, lowtide::tools::parse_command_line(argc, argv));
-  if (std::fflush(stdout) != 0) throw unwritable_output(errno);
+  lowtide::tools::flush_output();
   return status;
 }
 

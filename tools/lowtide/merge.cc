@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "emit/equal_constants.h"
@@ -20,6 +22,7 @@
 #include "stream/printable.h"
 #include "tools/lowtide/commands.h"
 #include "tools/lowtide/conversion.h"
+#include "tools/lowtide/for_target.h"
 #include "tools/lowtide/output_run.h"
 #include "tools/lowtide/weight_modes.h"
 
@@ -112,6 +115,17 @@ layout::Part convert_part(const MergeCommand& command, const std::vector<NamedMo
   return {model.signature, std::move(converted.result.model)};
 }
 
+// --for, which lists what a target takes of the merged model.
+std::optional<BuiltinTarget> target_of(const MergeCommand& command) {
+  if (command.made_for.empty()) return std::nullopt;
+  ForTarget target = read_for_target(command.made_for);
+  if (auto* builtin = std::get_if<BuiltinTarget>(&target)) return std::move(*builtin);
+  usage_error(
+      fmt::format("--for {} is a target of ONNX nodes, which are of one model: give it to lowtide convert, with "
+                  "each of the models",
+                  command.made_for));
+}
+
 // The report also lists nodes that cannot be converted, of the first model that has any.
 std::vector<layout::Part> parts_or_report(const MergeCommand& command, const std::vector<NamedModel>& models,
                                           OutputRun& run, const MemoryLimit& limit, Budget& budget,
@@ -135,6 +149,7 @@ void merge(const MergeCommand& command) {
   if (weight_form(command.weights) == layout::WeightForm::kInPlace)
     usage_error("--weights in-place is for single models");
   if (command.output == "-") usage_error("merge writes a file: give its name with -o FILE");
+  const std::optional<BuiltinTarget> target = target_of(command);
   OutputRun run(command, command.quiet, output);
   std::vector<std::string> inputs;
   for (const NamedModel& model : models) inputs.push_back(model.path);
@@ -164,6 +179,7 @@ void merge(const MergeCommand& command) {
     plan = plan_tflite(*merged, write);
     report.budget_peak = std::max(report.budget_peak, budget.high_water());
     run.marks.end_phase("plan");
+    if (target) report.coverage = coverage(*target, *merged);
     if (run.report_file) run.report_file->on_planned(*merged, plan);
   }
   malloc_trim(0);

@@ -7,8 +7,11 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
+#include <cstring>
 #include <string_view>
 
+#include "stream/file/system_call.h"
 #include "tools/lowtide/command_line.h"
 
 namespace lowtide::tools {
@@ -36,6 +39,15 @@ void check_progress_fd(int fd) {
   const int mode = fcntl(fd, F_GETFL);
   if (mode < 0 || (mode & O_ACCMODE) == O_RDONLY)
     usage_error(fmt::format("--progress-fd: descriptor {} is not open for writing", fd));
+}
+
+stream::Error unwritable_output(int error) {
+  return {stream::is_no_space(error) ? stream::Code::kNoSpace : stream::Code::kIo,
+          fmt::format("standard output cannot be written: {}", std::strerror(error))};
+}
+
+void flush_output() {
+  if (std::fflush(stdout) != 0) throw unwritable_output(errno);
 }
 
 void write_event(int fd, const std::string& line) {

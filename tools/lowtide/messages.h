@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "stream/error.h"
+
 namespace lowtide::tools {
 
 struct Messages {
@@ -17,6 +19,11 @@ Messages find_messages(int argc, const char* const* argv);
 // Throws stream::Error(kUsage) where a descriptor is not open for writing.
 void check_progress_fd(int fd);
 
+// In the words of `convert -o -` (emit/tflite_writer.cc); `error` is errno.
+stream::Error unwritable_output(int error);
+// What was printed to standard output has left the process. Throws stream::Error(kIo, kNoSpace) where it cannot be
+// written: before an event says that all is done.
+void flush_output();
 // A whole line. When the reader has closed the pipe, the process ends by SIGPIPE; other failures are ignored.
 void write_event(int fd, const std::string& line);
 

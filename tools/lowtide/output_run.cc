@@ -6,9 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdio>
-#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -18,6 +16,7 @@
 #include "stream/file/file.h"
 #include "stream/file/known_formats.h"
 #include "stream/printable.h"
+#include "tools/library/output_suffix.h"
 #include "tools/lowtide/messages.h"
 #include "tools/lowtide/report_file.h"
 
@@ -35,29 +34,11 @@ bool one_place(const fs::path& a, const fs::path& b) {
          fs::weakly_canonical(fs::absolute(a), first) == fs::weakly_canonical(fs::absolute(b), second);
 }
 
-// The name m.tflite.gz would say that the file is compressed, which it is not, and m.onnx that it is an ONNX model.
-void check_suffix(const fs::path& output) {
-  constexpr std::string_view kCompressions[] = {".gz", ".tgz", ".bz2", ".xz",  ".lzma", ".lz4",
-                                                ".br", ".zip", ".7z",  ".tar", ".zstd", ".zst"};
-  const bool is_compressed = output.extension() == ".zst";
-  fs::path inner = is_compressed ? fs::path(output).replace_extension() : output;
-  if (inner.extension() == ".onnx") {
-    inner.replace_extension(".tflite");
-    if (is_compressed) inner += ".zst";
-    usage_error(fmt::format("the output {} would be a TFLite model, not what its name says: -o {}", output.string(),
-                            inner.string()));
-  }
-  if (is_compressed) return;
-  std::string suffix = output.extension().string();
-  std::transform(suffix.begin(), suffix.end(), suffix.begin(),
-                 [](unsigned char letter) { return std::tolower(letter); });
-  if (std::find(std::begin(kCompressions), std::end(kCompressions), suffix) == std::end(kCompressions)) return;
-  fs::path compressed = output;
-  usage_error(fmt::format("the output {} would not be compressed as its name says; lowtide compresses to .zst: -o {}",
-                          output.string(), compressed.replace_extension(".zst").string()));
-}
-
 }  // namespace
+
+void check_log_place(const std::string& log, const fs::path& output) {
+  if (!log.empty() && one_place(log, output)) usage_error(fmt::format("the log {} is the output", log));
+}
 
 std::vector<std::string> option_files(const ConversionOptions& options) {
   // Of --for and --const only some values name files; the others are not found.
@@ -83,10 +64,11 @@ void OutputRun::begin(const std::vector<std::string>& inputs, const std::vector<
     for (const auto& [what, path] : {std::pair{"output", output_}, std::pair{"report", fs::path(options_.report)}})
       if (stream::same_file(read, path))
         usage_error(fmt::format("the {} {} is a file that an option reads", what, path.string()));
-  check_suffix(output_);
+  if (const auto wrong = wrong_suffix(output_))
+    usage_error(fmt::format("{}: -o {}", wrong->reason, wrong->better.string()));
   if (options_.zstd_level != 0 && output_.extension() != ".zst")
     usage_error("--zstd-level needs an output whose name ends in .tflite.zst");
-  if (!log.empty() && one_place(log, output_)) usage_error(fmt::format("the log {} is the output", log));
+  check_log_place(log, output_);
   if (options_.report.empty()) return;
   if (!log.empty() && one_place(log, options_.report)) usage_error(fmt::format("the log {} is the report", log));
   const bool is_input = std::any_of(inputs.begin(), inputs.end(), [&](const std::string& input) {
@@ -139,6 +121,7 @@ void OutputRun::tell(emit::Report& report, const std::string& more) {
     fmt::print(to, "{}{}", report_text(report), more);
   }
   if (report_file) report_file->write(report, marks, verified_);
+  flush_output();
   if (options_.progress_fd >= 0) write_event(options_.progress_fd, done_line(report));
 }
 

@@ -24,6 +24,9 @@ namespace lowtide::tools {
 // Names of the files that options of a conversion name, to be read: ranges, labels, constants, ...
 std::vector<std::string> option_files(const ConversionOptions& options);
 
+// The log, where there is one, must not be the file that is written. Throws stream::Error(kUsage).
+void check_log_place(const std::string& log, const std::filesystem::path& output);
+
 class OutputRun {
  public:
   // `options` must live as long. `output` is the file, a temporary one where the bytes go to standard output.

@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <stdexcept>
+#include <utility>
 
 #include "bench/models.h"
 #include "tests/stream/scratch.h"
@@ -94,6 +96,38 @@ TEST_F(Library, AnExceptionOfTheUserEndsTheConversion) {
   };
   EXPECT_THROW(convert(model, output, options), std::runtime_error);
   EXPECT_EQ(folder.entries(), 1u);
+}
+
+TEST_F(Library, OutputsThatSayWhatTheyAreNot) {
+  for (const char* name : {"out.onnx", "out.tflite.gz"}) {
+    try {
+      convert(model, folder / name);
+      ADD_FAILURE() << name;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+      EXPECT_THAT(error.what(), HasSubstr("name it"));
+    }
+  }
+  ConvertOptions options;
+  options.custom_ops = "allow";
+  options.custom_ops_map = folder / "map.tflite";
+  std::ofstream(options.custom_ops_map) << "{\"operators\": []}";
+  try {
+    convert(model, options.custom_ops_map, options);
+    ADD_FAILURE() << "the map is replaced";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("custom_ops_map"));
+  }
+  EXPECT_EQ(folder.entries(), 2u);
+}
+
+TEST(LibraryError, IsWholeAfterItWasMoved) {
+  Error error(ErrorKind::kIo, "what it says", {});
+  const Error other = std::move(error);
+  EXPECT_STREQ(other.what(), "what it says");
+  EXPECT_STREQ(error.what(), "what it says");  // NOLINT(bugprone-use-after-move)
+  EXPECT_EQ(error.kind(), ErrorKind::kIo);
+  EXPECT_TRUE(error.nodes().empty());
 }
 
 TEST_F(Library, WeightsInFewerBits) {

@@ -5,8 +5,10 @@
 //     target_link_libraries(app PRIVATE Lowtide::lowtide)
 //
 // Memory does not depend on the bytes of the weights: they stay on disk until they are written. It includes no other
-// header of Lowtide, and fields are only added. The library neither prints nor ends the process; it sets no limits and
-// no signal handlers, so a process that is killed leaves a temporary file beside the output (docs/safety.md).
+// header of Lowtide, and fields are only added. The library neither prints nor ends the process; it sets no limits, and
+// no signal handlers that stay: a process that is killed leaves a temporary file beside the output (docs/safety.md).
+// While a call reads mapped files, a handler of SIGBUS turns faults in them into Error(kIo); other faults go to the
+// handler that was there before, which the last call that ends restores.
 #pragma once
 
 #include <cstdint>
@@ -49,6 +51,9 @@ struct RefusedNode {
 class Error : public std::exception {
  public:
   Error(ErrorKind kind, std::string message, std::vector<RefusedNode> nodes);
+  // Only copied, also where it could be moved: an object that was moved from would have no message.
+  Error(const Error&) = default;
+  Error& operator=(const Error&) = default;
   ErrorKind kind() const noexcept;
   // One line: "net.onnx: node 'conv_17' (Conv): group 3 does not divide 64 channels"
   const char* what() const noexcept override;
