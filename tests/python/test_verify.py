@@ -132,6 +132,37 @@ def test_samples_are_added_up():
     assert of.elements == 4 and of.steps.equal == 0.75 and of.argmax == 0.5
 
 
+def test_each_sample_is_judged_by_its_own_magnitude():
+    large, small = np.float32([1e3, -2e3]), np.float32([1e-6, 0])
+    right, wrong = Sum(), Sum()
+    for total, factor in ((right, 1.0), (wrong, 30.0)):
+        total.add(large, large + np.float32(1))  # by rtol
+        total.add(small, small + np.float32(factor * 5e-6))  # by atol: five times its magnitude, and one is nothing
+        total.add(large, large)
+    bounds = Tolerances()
+    assert right.result().max_abs > bounds.atol and right.result().max_rel > bounds.rtol
+    assert bounds.judge(right.result(), "float32", False) == ""
+    assert "1.5e+02 of the largest magnitude" in bounds.judge(wrong.result(), "float32", False)
+    # What a sample is off is not excused by the magnitude of another one.
+    other = Sum()
+    other.add(large, large)
+    other.add(np.float32([1.0]), np.float32([1.5]))
+    assert "0.5 of the largest magnitude" in bounds.judge(other.result(), "float32", False)
+
+
+def test_extremes_of_samples():
+    total = Sum()
+    for magnitude, error in ((4, 1), (8, 1), (2, 0.5), (16, 3), (4, 2), (2, 0.5)):
+        total.add(np.float32([magnitude]), np.float32([magnitude - error]))
+    assert sorted(total.result().extremes) == [(0.5, 2.0), (2.0, 4.0), (3.0, 16.0)]
+
+
+def test_integers_that_were_compared_as_floats_do_not_pass():
+    bounds = Tolerances()
+    assert "not compared in steps" in bounds.judge(added(np.ones(3, np.float32), np.ones(3, np.float32)), "int32", False)
+    assert bounds.judge(added(np.ones(3, np.float32), np.ones(3, np.float32)), "bfloat16", False) == ""
+
+
 def test_arg_max_of_images_is_along_channels():
     expected = np.zeros((1, 3, 2, 2), np.float32)
     got = expected.copy()
