@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from .difference import Difference, Sum
+from .element_types import SHIFTS, inner_unlike
 from .errors import Unsupported
-from .matching import Candidates, Order, group_of, has_same_axes, orders, stored
+from .matching import Candidates, Order, group_of, has_same_axes, orders, other_extents, stored
 from .onnx_graph import Graph
 from .output_path import temporary_folder, writing
 from .port import Array, dtype_of
@@ -182,6 +183,8 @@ class ByOperator:
     reference : Reference
     border : dict of int to Match
         Inputs and outputs of the .tflite file.
+    as_file : callable
+        Border.as_file: gives a value of the border, by its name, the element type that the file has.
     kernels, threads
         As for Runner.
     limit : int
@@ -196,6 +199,7 @@ class ByOperator:
         candidates: Candidates,
         reference: Reference,
         border: dict[int, Match],
+        as_file: Callable[[str, Array], Array],
         *,
         kernels: str | None,
         threads: int | None,
@@ -209,6 +213,7 @@ class ByOperator:
         }
         self._outputs = {i: match for i, match in border.items() if i not in inputs}
         self._inputs = {i: match for i, match in border.items() if i in inputs}
+        self._as_file = as_file
         self.matches: dict[int, Match] = dict(self._inputs)
         self.groups: list[Group] = []
         # (tensor, shape of the ONNX value) -> the tensor's shape
@@ -233,6 +238,8 @@ class ByOperator:
         value = self._tflite.values[match.tensor]
         if shape is None:
             shape = self._shape_for(match, array)
+        if match.tensor in self._inputs or match.tensor in self._outputs:
+            array = self._as_file(match.value, array)
         return stored(array, match.order, shape, value, self.dtype(match.tensor))
 
     def _shape_for(self, match: Match, array: Array) -> tuple[int, ...]:
@@ -252,7 +259,20 @@ class ByOperator:
     def difference(self, match: Match, expected: Array, got: Array, into: Sum) -> None:
         """Adds the difference of a tensor and the ONNX value, in the tensor's steps if it is quantized."""
         value = self._tflite.values[match.tensor]
-        want = self._stored(match, expected, got.shape)
+        if expected.size != got.size:
+            into.refuse(other_extents(expected.shape, got.shape))
+            return
+        if (
+            expected.dtype.kind in "iub"
+            and got.dtype.kind in "iub"
+            and (expected.dtype.name, got.dtype.name) not in SHIFTS
+        ):
+            # In a type that holds both: in the tensor's own one, integers that do not fit would wrap to those that are there.
+            wide = np.promote_types(expected.dtype, got.dtype)
+            expected, got = expected.astype(wide), got.astype(wide)
+            want = np.ascontiguousarray(expected.transpose(match.order)).reshape(got.shape)
+        else:
+            want = self._stored(match, expected, got.shape)
         scale, zero = (1.0, 0.0)
         if value.quantization is not None and want.dtype.kind in "iu":
             scale, zero = value.quantization.over(got.ndim)
@@ -395,6 +415,8 @@ class ByOperator:
 
         def matches(found: Mapping[str, bool]) -> Iterator[tuple[Match, bool]]:
             for name, is_reshaped in found.items():
+                if inner_unlike(self._value(sample, values, name), self._tflite, tensor):
+                    continue
                 source = self._value(sample, values, name).shape
                 is_guess = is_reshaped or not has_same_axes(source, shape)
                 for order in orders(source, shape):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nodes of an .onnx file's main graph, and where values go. Of weights, only single numbers are read."""
+"""The nodes of an .onnx file's main graph, and where values go. Of weights, only single floats and bytes are read."""
 
 from __future__ import annotations
 
@@ -14,13 +14,17 @@ from .onnx_header import Field, Reader
 _MODEL_GRAPH = 7
 _GRAPH_NODE, _GRAPH_INITIALIZER, _GRAPH_INPUT, _GRAPH_OUTPUT = 1, 5, 11, 12
 _NODE_INPUT, _NODE_OUTPUT, _NODE_NAME, _NODE_OPERATOR, _NODE_DOMAIN = 1, 2, 3, 4, 7
-_TENSOR_DIMS, _TENSOR_TYPE, _TENSOR_FLOATS, _TENSOR_NAME, _TENSOR_RAW = 1, 2, 4, 8, 9
-_FLOAT = 1
+_TENSOR_DIMS, _TENSOR_TYPE, _TENSOR_FLOATS, _TENSOR_INT32, _TENSOR_NAME, _TENSOR_RAW = 1, 2, 4, 5, 8, 9
+_FLOAT, _UINT8, _INT8 = 1, 2, 3
 _SPARSE_INITIALIZER, _SPARSE_VALUES = 15, 1
-
+_FORMS = {_FLOAT: "<f", _UINT8: "<B", _INT8: "<b"}
 
 WITH_BODIES = {"If", "Loop", "Scan"}
 OPERATORS = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft"}  # a node of another domain may call a function of the model
+# Operators that keep integers as they are; and those that have scale and zero point of their result, and where, or of their first input.
+_MOVES = {"Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Identity"}
+_MAKES = {"QuantizeLinear": 1, "QLinearConv": 6, "QLinearMatMul": 6}
+_TAKES = {"DequantizeLinear", "QLinearConv", "QLinearMatMul"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +45,7 @@ class Node:
 
 @dataclasses.dataclass(frozen=True)
 class Initializer:
-    """A weight: its name, ONNX's number of its element type, its shape, and its value if it is one float."""
+    """A weight: its name, ONNX's number of its element type, its shape, and its value if it is one float or one integer of 8 bits."""
 
     name: str
     type: int
@@ -83,6 +87,38 @@ class Graph:
             or node.domain not in OPERATORS
             for node in self.nodes
         )
+
+    def grid(self, name: str) -> tuple[float, float] | None:
+        """Scale and zero point of a value of integers, by the node that makes it or by those that take it; None if they do not say it."""
+        for _ in self.nodes:  # of a graph that is none, there may be no end
+            maker = self.producer.get(name)
+            if maker is None:
+                break
+            if maker.operator not in _MOVES or not maker.inputs:
+                return self._numbers(maker, _MAKES.get(maker.operator))
+            name = maker.inputs[0]
+        for _ in self.nodes:
+            users = [user for user in self.users.get(name, ()) if user.inputs[0] == name]
+            taker = next((user for user in users if user.operator in _TAKES), None)
+            if taker is not None:
+                return self._numbers(taker, 1)
+            moved = next((user for user in users if user.operator in _MOVES and user.outputs), None)
+            if moved is None:
+                return None
+            name = moved.outputs[0]
+        return None
+
+    def _numbers(self, node: Node, at: int | None) -> tuple[float, float] | None:
+        """The scale and the zero point at an input of a node and the next one."""
+        if at is None or len(node.inputs) <= at:
+            return None
+        scale = self.initializers.get(node.inputs[at])
+        if scale is None or scale.type != _FLOAT or scale.number is None or not scale.number > 0:
+            return None
+        if len(node.inputs) <= at + 1 or not node.inputs[at + 1]:
+            return scale.number, 0.0
+        zero = self.initializers.get(node.inputs[at + 1])
+        return None if zero is None or zero.number is None or zero.type == _FLOAT else (scale.number, zero.number)
 
     def __post_init__(self) -> None:
         self.producer: dict[str, Node] = {}
@@ -126,7 +162,7 @@ def _varints(reader: Reader, field: Field) -> Iterator[int]:
 def _initializer(reader: Reader, field: Field) -> Initializer:
     name, kind = "", 0
     shape: list[int] = []
-    number: float | None = None
+    content, integers = b"", list[int]()
     for part in reader.fields(field.value, field.end):
         if part.number == _TENSOR_NAME and part.kind == 2:
             name = reader.text(part)
@@ -134,9 +170,15 @@ def _initializer(reader: Reader, field: Field) -> Initializer:
             kind = part.varint
         elif part.number == _TENSOR_DIMS and part.kind in (0, 2):
             shape += _varints(reader, part)
-        elif part.number in (_TENSOR_FLOATS, _TENSOR_RAW) and part.kind in (2, 5) and part.end - part.value == 4:
-            number = struct.unpack("<f", reader.range(part.value, part.end))[0]
-    return Initializer(name, kind, tuple(shape), number if kind == _FLOAT else None)
+        elif part.number in (_TENSOR_FLOATS, _TENSOR_RAW) and part.kind in (2, 5) and part.end - part.value in (1, 4):
+            content = reader.range(part.value, part.end)
+        elif part.number == _TENSOR_INT32 and part.kind in (0, 2) and part.end - part.value <= 10:
+            integers += [number & 0xFF for number in _varints(reader, part)]  # of 8 bits, whatever their sign
+    if kind in (_UINT8, _INT8) and len(integers) == 1:
+        content = bytes(integers)
+    form = _FORMS.get(kind)
+    number = struct.unpack(form, content)[0] if form is not None and struct.calcsize(form) == len(content) else None
+    return Initializer(name, kind, tuple(shape), None if number is None else float(number))
 
 
 def _value_name(reader: Reader, field: Field) -> str:
