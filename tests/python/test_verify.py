@@ -731,6 +731,55 @@ def test_integers_of_a_model_of_floats_are_judged_by_their_noise(tmp_path):
 # ---- Cutting ----------------------------------------------------------------------------------------------------------
 
 
+def test_where_a_model_is_quantized(tmp_path):
+    """In bodies, in bodies of those, and in functions; but a body or a function alone does not say it."""
+    value, node = models.value("o", "float32", [3]), helper.make_node
+
+    def body(*nodes):
+        return helper.make_graph(list(nodes), "b", [], [value])
+
+    def is_quantized(*nodes, function="Relu"):
+        inside = [node(function, ["a", "s"] if "Quantize" in function else ["a"], ["b"])]
+        called = helper.make_function("own", "F", ["a", "s"], ["b"], inside, [helper.make_opsetid("", 17)])
+        graph = helper.make_graph(list(nodes), "g", [], [value])
+        onnx.save(helper.make_model(graph, functions=[called]), tmp_path / "m.onnx")
+        return onnx_graph.read_graph(str(tmp_path / "m.onnx")).is_quantized
+
+    def branch(inner):
+        return node("If", ["c"], ["o"], then_branch=body(node("Relu", ["x"], ["o"])), else_branch=body(inner))
+
+    quantizes = node("QuantizeLinear", ["x", "s"], ["o"])
+    call = node("F", ["x", "s"], ["o"], domain="own")
+    assert not is_quantized(branch(node("Neg", ["x"], ["o"]))) and not is_quantized(call)
+    assert not is_quantized(node("QuickGelu", ["x"], ["o"], domain="com.microsoft"))
+    assert is_quantized(quantizes) and is_quantized(branch(quantizes)) and is_quantized(branch(branch(quantizes)))
+    assert is_quantized(call, function="QuantizeLinear")
+
+
+def test_a_calibrated_model_with_a_branch(tmp_path):
+    """It computes in floats, so integers of it are judged by their noise."""
+    value = models.value
+    weights = {name: RNG.standard_normal(shape).astype(np.float32) for name, shape in (("u", (4, 24)), ("v", (24, 24)))}
+    branches = {
+        name: helper.make_graph([helper.make_node(kind, ["b"], [name])], name, [], [value(name, "float32", [3, 24])])
+        for name, kind in (("then_branch", "Abs"), ("else_branch", "Neg"))
+    }
+    nodes = [
+        helper.make_node("MatMul", ["x", "u"], ["a"], name="first"),
+        helper.make_node("Relu", ["a"], ["r"], name="relu"),
+        helper.make_node("MatMul", ["r", "v"], ["b"], name="second"),
+        helper.make_node("If", ["c"], ["y"], name="if", **branches),
+    ]
+    inputs = [value("x", "float32", [3, 4]), value("c", "bool", [])]
+    path = models.save(tmp_path / "m.onnx", nodes, inputs, [value("y", "float32", [3, 24])], weights)
+    samples = [{"x": RNG.random((3, 4)).astype(np.float32), "c": np.array(True)} for _ in range(4)]
+    lowtide.calibrate(path, tmp_path / "r.json", samples=samples)
+    tflite = models.converted(path, quantize="int8", ranges=tmp_path / "r.json")
+    found = lowtide.verify(path, tflite, inputs=samples)
+    assert found.passed and 15 < found.outputs[0].difference.snr_db < 60
+    assert not lowtide.verify(path, tflite, inputs=samples, rtol=1e-4).passed
+
+
 @pytest.mark.parametrize("external", [False, True])
 def test_a_cut_has_the_constants_that_it_needs(tmp_path, external):
     weights = [RNG.random((256, 256)).astype(np.float32) for _ in range(2)]

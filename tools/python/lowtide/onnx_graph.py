@@ -6,14 +6,15 @@ from __future__ import annotations
 import dataclasses
 import struct
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from .onnx_header import Field, Reader
 
 # Field numbers of schemas/onnx.proto.
-_MODEL_GRAPH = 7
+_MODEL_GRAPH, _MODEL_FUNCTION, _FUNCTION_NODE = 7, 25, 7
 _GRAPH_NODE, _GRAPH_INITIALIZER, _GRAPH_INPUT, _GRAPH_OUTPUT = 1, 5, 11, 12
-_NODE_INPUT, _NODE_OUTPUT, _NODE_NAME, _NODE_OPERATOR, _NODE_DOMAIN = 1, 2, 3, 4, 7
+_NODE_INPUT, _NODE_OUTPUT, _NODE_NAME, _NODE_OPERATOR, _NODE_ATTRIBUTE, _NODE_DOMAIN = 1, 2, 3, 4, 5, 7
+_ATTRIBUTE_GRAPH, _ATTRIBUTE_GRAPHS = 6, 11
 _TENSOR_DIMS, _TENSOR_TYPE, _TENSOR_FLOATS, _TENSOR_INT32, _TENSOR_NAME, _TENSOR_RAW = 1, 2, 4, 5, 8, 9
 _FLOAT, _UINT8, _INT8 = 1, 2, 3
 _SPARSE_INITIALIZER, _SPARSE_VALUES = 15, 1
@@ -65,12 +66,15 @@ class Graph:
         Names; `inputs` without those of initializers.
     initializers : dict of str to Initializer
         Without sparse ones.
+    inner_operators : frozenset of str
+        Those of the bodies of its nodes, and of the model's functions, however deep.
     """
 
     nodes: list[Node]
     inputs: list[str]
     outputs: list[str]
     initializers: dict[str, Initializer]
+    inner_operators: frozenset[str] = frozenset()
 
     @property
     def kept_states(self) -> set[str]:
@@ -81,11 +85,8 @@ class Graph:
     def is_quantized(self) -> bool:
         """Whether it may compute integers of scales itself, in a body or a function too."""
         return any(
-            "Quantize" in node.operator
-            or node.operator.startswith(("QLinear", "QGemm", "QAttention"))
-            or node.operator in WITH_BODIES
-            or node.domain not in OPERATORS
-            for node in self.nodes
+            "Quantize" in operator or operator.startswith(("QLinear", "QGemm", "QAttention"))
+            for operator in {*(node.operator for node in self.nodes), *self.inner_operators}
         )
 
     def grid(self, name: str) -> tuple[float, float] | None:
@@ -148,6 +149,26 @@ def _node(reader: Reader, field: Field) -> Node:
     return Node(texts[_NODE_NAME], texts[_NODE_OPERATOR], texts[_NODE_DOMAIN], tuple(inputs), tuple(outputs))
 
 
+def _bodies(reader: Reader, node: Field) -> Iterator[Field]:
+    """The nodes of the graphs that a node has as attributes."""
+    for attribute in reader.fields(node.value, node.end):
+        if attribute.number != _NODE_ATTRIBUTE or attribute.kind != 2:
+            continue
+        for graph in reader.fields(attribute.value, attribute.end):
+            if graph.number in (_ATTRIBUTE_GRAPH, _ATTRIBUTE_GRAPHS) and graph.kind == 2:
+                inner = reader.fields(graph.value, graph.end)
+                yield from (field for field in inner if field.number == _GRAPH_NODE and field.kind == 2)
+
+
+def _operators_of(reader: Reader, nodes: Iterable[Field]) -> Iterator[str]:
+    """The operators of nodes and of their bodies."""
+    pending = list(nodes)  # no recursion: a file may nest bodies as deep as it likes
+    while pending:
+        node = pending.pop()
+        yield _node(reader, node).operator
+        pending += _bodies(reader, node)
+
+
 def _varints(reader: Reader, field: Field) -> Iterator[int]:
     """A repeated number: one, or packed ones."""
     if field.kind == 0:
@@ -199,8 +220,12 @@ def read_graph(path: str) -> Graph:
     outputs: list[str] = []
     initializers: dict[str, Initializer] = {}
     sparse: set[str] = set()
+    inner_nodes: list[Field] = []
     try:
         for field in reader.fields(0, reader.size):
+            if field.number == _MODEL_FUNCTION and field.kind == 2:
+                inside = reader.fields(field.value, field.end)
+                inner_nodes += (part for part in inside if part.number == _FUNCTION_NODE and part.kind == 2)
             if field.number != _MODEL_GRAPH or field.kind != 2:
                 continue
             for inner in reader.fields(field.value, field.end):
@@ -208,6 +233,7 @@ def read_graph(path: str) -> Graph:
                     continue
                 if inner.number == _GRAPH_NODE:
                     nodes.append(_node(reader, inner))
+                    inner_nodes += _bodies(reader, inner)
                 elif inner.number == _GRAPH_INITIALIZER:
                     tensor = _initializer(reader, inner)
                     initializers[tensor.name] = tensor
@@ -219,10 +245,11 @@ def read_graph(path: str) -> Graph:
                     inputs.append(_value_name(reader, inner))
                 elif inner.number == _GRAPH_OUTPUT:
                     outputs.append(_value_name(reader, inner))
+        operators = frozenset(_operators_of(reader, inner_nodes))
     finally:
         reader.close()
     constants = {*initializers, *sparse}
-    return Graph(nodes, [name for name in inputs if name not in constants], outputs, initializers)
+    return Graph(nodes, [name for name in inputs if name not in constants], outputs, initializers, operators)
 
 
 def graph_hash(graph: Graph) -> str:
