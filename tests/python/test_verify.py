@@ -14,7 +14,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import lowtide
-from lowtide import matching, onnx_graph, run_command, tflite_graph, verify_command
+from lowtide import matching, onnx_graph, pieces_verification, run_command, tflite_graph, verify_command
 from lowtide.__main__ import main
 from lowtide.difference import Sum
 from lowtide.output_path import check_output_path
@@ -289,6 +289,45 @@ def test_a_flattened_image_is_in_the_order_of_its_channels(tmp_path):
     assert found.passed and "FULLY_CONNECTED" in [of.operators for of in found.tensors], found
 
 
+def square_net(path, scale=1.0):
+    first, second = (RNG.standard_normal(shape).astype(np.float32) for shape in ((8, 3, 3, 3), (5, 8, 3, 3)))
+    nodes = [
+        helper.make_node("Conv", ["x", "a"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("Conv", ["r", "b"], ["d"], pads=[1, 1, 1, 1]),
+        helper.make_node("Sigmoid", ["d"], ["y"]),
+    ]
+    x, y = models.value("x", "float32", [1, 3, 8, 8]), models.value("y", "float32", [1, 5, 8, 8])
+    return models.save(path, nodes, [x], [y], {"a": first, "b": second * np.float32(scale)})
+
+
+@pytest.mark.parametrize("by", [{"by_op": True}, {"by_tensor": True}])
+@pytest.mark.parametrize(
+    "kind", ["zeros", "the same in both directions", "zeros, and then the same in both directions"]
+)
+def test_the_first_sample_does_not_say_the_order(tmp_path, by, kind):
+    path = square_net(tmp_path / "n.onnx")
+    tflite = models.converted(path)
+    zeros = np.zeros((1, 3, 8, 8), np.float32)
+    flat = zeros + np.float32([0.5, 1, -1]).reshape(1, 3, 1, 1)
+    poor = {"zeros": [zeros], "the same in both directions": [flat]}.get(kind, [zeros, zeros, flat])
+    samples = [{"x": x} for x in (*poor, RNG.random((1, 3, 8, 8)).astype(np.float32))]
+    found = lowtide.verify(path, tflite, inputs=samples, **by)
+    assert found.passed and {tensor.value for tensor in found.tensors} >= {"r", "y"}
+    other = models.converted(square_net(tmp_path / "o.onnx", scale=1.01))
+    assert not lowtide.verify(path, other, inputs=samples, **by).passed
+
+
+@pytest.mark.parametrize("by", [{"by_op": True}, {"by_tensor": True}])
+def test_where_no_sample_says_the_order_it_is_that_of_what_comes_before(tmp_path, by):
+    """More samples than are looked at have only zeros."""
+    path = square_net(tmp_path / "n.onnx")
+    tflite = models.converted(path, layout={"x": "nhwc", "y": "nhwc"})
+    zeros = np.zeros((1, 3, 8, 8), np.float32)
+    samples = [{"x": x} for x in (*[zeros] * 6, RNG.random((1, 3, 8, 8)).astype(np.float32))]
+    assert lowtide.verify(path, tflite, inputs=samples, layout={"x": "nhwc", "y": "nhwc"}, **by).passed
+
+
 # ---- Element types and extents ----------------------------------------------------------------------------------------
 
 
@@ -463,6 +502,22 @@ def test_data_dependent_extents_that_differ(environment, tmp_path, by):
     command = [sys.executable, "-m", "lowtide", "verify", path, tflite, "--inputs", tmp_path / "s.npz", *options]
     done = subprocess.run([*map(str, command)], env=environment, capture_output=True, text=True)
     assert done.returncode == 12 and "Traceback" not in done.stderr
+
+
+class _Gives:
+    """A model in the place of a Runner, which gives one array in each run."""
+
+    def __init__(self, *arrays):
+        self._arrays = iter(arrays)
+
+    def run(self, sample, names):
+        return {"y": next(self._arrays)}
+
+
+def test_extents_of_pieces_that_differ(tmp_path):
+    reference, tested = (_Gives(np.ones(3, np.float32), np.ones(n, np.float32)) for n in (3, 4))
+    dtype, difference = pieces_verification.compare(reference, tested, ["y"], [{}, {}])["y"]
+    assert Tolerances().judge(difference, dtype, False) == "[3] in the model and [4] in the pieces"
 
 
 def test_an_output_that_no_operator_computes_is_judged_by_itself(tmp_path):

@@ -366,7 +366,7 @@ def _inner(
         limit=runtimes.values_limit,
     )
     with finder:
-        finder.find(sample)
+        finder.find(samples)
         rest = uncompared_count(parts, finder.matches)
         made = {i for group in finder.groups for i in group.outputs}
         outputs = {name for name, tensor in signature.outputs if tensor.index in made and name not in mismatched}
