@@ -12,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import lowtide
+from lowtide.events import parse_event
 from tests.partition import models
 from tests.partition.models import FLOAT, Mixed, ints, node, numbers, typed, weight
 from tests.partition.test_pieces import agree, partition, read, whole
@@ -279,6 +280,40 @@ def test_bad_probes(arguments, words, tmp_path, monkeypatch):
     done = command("partition", "m.onnx", *arguments, "-o", "pieces")
     assert done.returncode not in (0, 1, 11) and words in done.stderr and done.stderr.count("\n") == 1, done
     assert not (tmp_path / "pieces").exists()
+
+
+def test_a_probe_without_a_model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for arguments in (["--probe", "feed.npz"], ["--dry-run", "--probe=feed.npz"]):
+        done = command("partition", *arguments)
+        wanted = "lowtide: MODEL is missing (usage: lowtide partition MODEL [OPTIONS]) [usage]\n"
+        assert (done.returncode, done.stdout, done.stderr) == (2, "", wanted)
+    assert command("partition", "--probe", "feed.npz", "--help").stdout == command("partition", "--help").stdout
+
+
+@pytest.mark.parametrize("form", [["--errors", "json"], ["--errors=json"]])
+def test_a_probe_with_errors_as_json(form, tmp_path, monkeypatch):
+    """Those that are found in Python too."""
+    unknown_middle(tmp_path)
+    np.savez(tmp_path / "other.npz", y=numbers(2))
+    monkeypatch.chdir(tmp_path)
+    done = command("partition", "m.onnx", "--prefer", "fewest", "--probe", "feed.npz", "-o", "pieces", *form)
+    assert done.returncode == 0 and [piece["runtime"] for piece in read(tmp_path / "pieces")["pieces"]] == [
+        "tflite",
+        "onnx",
+        "tflite",
+    ]
+    for arguments, kind, status in (
+        (["m.onnx", "--probe", "other.npz"], "usage", 2),
+        (["m.onnx", "--probe", "none.npz"], "not-found", 3),
+        (["none.onnx", "--probe", "feed.npz"], "not-found", 3),
+        (["--probe", "feed.npz"], "usage", 2),
+        (["m.onnx", "--probe", "feed.npz", "--sideways"], "usage", 2),
+    ):
+        done = command("partition", *arguments, *form)
+        event = parse_event(done.stderr)
+        assert (done.returncode, event.kind, event.status) == (status, kind, status) and event.message, done
+        assert command("partition", *arguments).stderr == f"lowtide: {event.message} [{kind}]\n"
 
 
 def test_the_program_alone_cannot_probe(tmp_path):

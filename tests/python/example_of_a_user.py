@@ -42,6 +42,6 @@ def results(model: pathlib.Path) -> dict[str, npt.NDArray[Any]]:
     with lowtide.Runner(model, max_rss=1 << 29, threads=2, cache=None) as runner:
         inputs = {}
         for name, port in runner.inputs.items():
-            shape = tuple(extent if isinstance(extent, int) else 1 for extent in port.shape)
+            shape = tuple(extent if isinstance(extent, int) else 1 for extent in port.shape or ())  # None: any rank
             inputs[name] = np.zeros(shape, port.dtype)
         return runner.run(inputs, outputs=list(runner.outputs))

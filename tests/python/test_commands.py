@@ -161,6 +161,22 @@ def test_a_model_in_memory(model, tmp_path):
         lowtide.convert(onnx.load(model), folder / "none/m.tflite")
 
 
+def test_a_model_in_memory_and_a_folder(model, tmp_path):
+    """The name of its temporary file would be the result's."""
+    for folder in (tmp_path, f"{tmp_path}/none/"):
+        with pytest.raises(lowtide.Usage, match="is a folder, and the model has no name of its own"):
+            lowtide.convert(onnx.load(model), folder)
+    assert list(tmp_path.glob("*.tflite")) == list(tmp_path.glob(".lowtide*")) == []
+
+
+def test_the_shape_of_a_scalar(tmp_path):
+    nodes = [onnx.helper.make_node("Neg", ["s"], ["y"])]
+    ports = [[models.value(name, "float32", [])] for name in ("s", "y")]
+    path = models.save(tmp_path / "m.onnx", nodes, *ports)
+    with pytest.raises(lowtide.Usage, match=r"shape\['s'\] has no extents: leave out an input that is a scalar"):
+        lowtide.convert(path, shape={"s": ()})
+
+
 def test_a_name_like_an_option(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     models.product(tmp_path / "-m.onnx", np.ones((3, 4), np.float32))

@@ -14,9 +14,11 @@ import sys
 import threading
 import time
 
+import numpy as np
 import pytest
 
 import lowtide
+from tests.python import models
 from tests.support import converter
 
 # The tests may run in the background of a shell that ignores SIGINT there, which Python would leave as it is.
@@ -242,5 +244,61 @@ sys.exit(__main__.main(["run"]))
 def test_an_interrupt_while_the_log_is_redirected_is_said(environment):
     done = subprocess.run(
         [sys.executable, "-c", AT_A_REDIRECTION], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (10, "", "lowtide: interrupted [interrupted]\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("is_ignored", [False, True])
+def test_signals_of_commands_in_python(number, is_ignored, environment, tmp_path):
+    """They remove temporary folders, and the last line says it. What is ignored, as by nohup, stays so."""
+    models.product(tmp_path / "m.onnx", np.ones((8, 5), np.float32))
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lowtide", "run", "m.onnx", "--profile", "--repeat", "1000000000"],
+        cwd=tmp_path,
+        env={**environment, "TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_IGN if is_ignored else signal.SIG_DFL),
+    )
+    assert wait_until(lambda: list(temporary.glob("lowtide-*/*")), 60)
+    process.send_signal(number)
+    if is_ignored:
+        time.sleep(0.5)
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM if number == signal.SIGINT else signal.SIGINT)
+    out, error = process.communicate(timeout=60)
+    assert (process.returncode, out, error) == (10, "", "lowtide: interrupted [interrupted]\n")
+    assert [path.name for path in temporary.iterdir()] in ([], [".ses"])  # onnxruntime makes that when it is imported
+
+
+# As modules of C do that are loaded.
+LOST_WHILE_IMPORTING = """
+import contextlib, importlib, os, signal, sys
+from lowtide import __main__
+
+def lossy(name, package):
+    with contextlib.suppress(KeyboardInterrupt):
+        os.kill(os.getpid(), int(sys.argv[1]))
+        for _ in range(1000):
+            pass
+    return {".run_command": sys}[name]
+
+importlib.import_module = lossy
+sys.exit(__main__.main(["run"]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_during_an_import_is_not_lost(number, environment):
+    done = subprocess.run(
+        [sys.executable, "-c", LOST_WHILE_IMPORTING, str(int(number))],
+        env=environment,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert (done.returncode, done.stdout, done.stderr) == (10, "", "lowtide: interrupted [interrupted]\n")

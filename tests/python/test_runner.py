@@ -669,6 +669,15 @@ def test_a_model_that_a_runtime_refuses(tmp_path):
         lowtide.Runner(path)
 
 
+def test_words_of_a_runtime_are_one_line(tmp_path):
+    """Names of a model may have any characters."""
+    node = helper.make_node("Nobody", ["x"], ["y"], name="a\nb")
+    path = models.save(tmp_path / "m.onnx", [node], *([models.value(name, "float32", [2])] for name in ("x", "y")))
+    with pytest.raises(lowtide.Unsupported, match="does not load the model") as caught:
+        lowtide.Runner(path)
+    assert len(str(caught.value).splitlines()) == 1
+
+
 def test_a_custom_operator_that_litert_does_not_have(tmp_path):
     import flatbuffers
 

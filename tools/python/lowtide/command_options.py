@@ -81,7 +81,7 @@ def one_of(names: Sequence[str]) -> dict[str, Any]:
     return {"type": read, "metavar": "{" + ",".join(names) + "}"}
 
 
-def explained(error: argparse.ArgumentError) -> str:
+def _explained(error: argparse.ArgumentError) -> str:
     """What is wrong, in the program's words."""
     name = (error.argument_name or "").rsplit("/", 1)[-1]  # of "-o/--output" the long one
     if error.message.startswith("expected "):
@@ -126,17 +126,27 @@ class CommandParser(argparse.ArgumentParser):
         for text in options:  # before what is missing: a misspelt option is the cause of that
             if text.startswith("--") and text.split("=", 1)[0] not in names:
                 self._refuse_unknown(text)
-        try:
-            arguments, rest = self.parse_known_args(argv)
-        except argparse.ArgumentError as error:
-            if error.message.startswith(_REQUIRED):
-                self.error(error.message)
-            raise Usage(explained(error)) from error
+        arguments, rest = self.parse_known(argv)
         for text in rest:
             if text.startswith("-") and len(text) > 1:
                 self._refuse_unknown(text)
             raise Usage(f"unexpected argument {text!r} (usage: {self._usage()})")
         return arguments
+
+    def parse_known(self, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+        """The arguments, and those that are unknown here.
+
+        Raises
+        ------
+        Usage
+            As `parse`, but for what is unknown.
+        """
+        try:
+            return self.parse_known_args(argv)
+        except argparse.ArgumentError as error:
+            if error.message.startswith(_REQUIRED):
+                self.error(error.message)
+            raise Usage(_explained(error)) from error
 
     def error(self, message: str) -> NoReturn:
         """Of argparse, which calls it for arguments that are missing (before 3.13; `parse` does so since)."""

@@ -116,6 +116,10 @@ def _shapes(value: object) -> list[str]:
     for key, extents in _mapping("shape", value).items():
         if isinstance(extents, (str, bytes)) or not isinstance(extents, Sequence):
             raise TypeError(f"shape[{key!r}] must be a sequence of int, not {type(extents).__name__}")
+        if not extents:
+            raise Usage(
+                f"shape[{key!r}] has no extents: leave out an input that is a scalar, whose shape is known", input=key
+            )
         lines.append(key + "=" + ",".join(_number(f"shape[{key!r}][{i}]", n) for i, n in enumerate(extents)))
     return lines
 
@@ -249,6 +253,8 @@ def _as_file(model: object, output: PathLike | None) -> Iterator[str]:
     if output is None:
         raise TypeError("output is needed: the model has no name of its own")
     out = _path("output", output)
+    if os.path.isdir(out) or out.endswith("/"):
+        raise Usage(f"{out}: is a folder, and the model has no name of its own: give the name of a file", file=out)
     folder = os.path.dirname(os.path.abspath(out))
     content = model.SerializeToString()
     with writing(out):

@@ -85,6 +85,15 @@ class Failed:
 Event = Union[Progress, Done, Failed]
 
 
+def error_line(error: Error, status: int) -> str:
+    """An error that Python has found as the line of ``--errors json``."""
+    values: dict[str, Any] = {"event": "error", "kind": error.kind, "status": status, "message": str(error)}
+    values.update((name, getattr(error, name)) for name in Error.FIELDS if getattr(error, name) is not None)
+    if isinstance(error, Unsupported) and error.nodes:
+        values["nodes"] = [dataclasses.asdict(node) for node in error.nodes]
+    return json.dumps(values)
+
+
 def _known(cls: type, values: dict[str, Any]) -> dict[str, Any]:
     names = {field.name for field in dataclasses.fields(cls)}
     return {name: value for name, value in values.items() if name in names}

@@ -3,7 +3,7 @@
 
 A Python handler, that of Ctrl-C for instance, may raise between any two instructions: also where ``subprocess.Popen`` has
 started a child and its caller does not have it yet. Nothing could end that child then, and in a notebook, where Python
-goes on, it would run to its end.
+goes on, it would run to its end. While a module of C is loaded, such as numpy.random, the exception may be lost.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ import numpy as np
 
 from . import memory
 from .errors import Budget, RuntimeMissing, Unsupported, Usage
+from .held_signals import held_signals
 from .other_files import open_regular
 from .output_path import temporary_folder, writing
 from .port import Array, Port, dtype_of, unknown_name
@@ -56,7 +57,8 @@ def _counted(threads: int) -> str:
 def _import() -> tuple[Any, Any, Any]:
     """Modules interpreter, compiled_model and options of ai_edge_litert."""
     try:
-        from ai_edge_litert import compiled_model, interpreter, options
+        with held_signals():  # while a module of C is loaded, what a handler raises may be lost
+            from ai_edge_litert import compiled_model, interpreter, options
     except ImportError as error:
         raise RuntimeMissing(
             f"running a .tflite file needs the package ai-edge-litert, which {sys.executable} cannot import ({error}): "

@@ -22,6 +22,7 @@ import numpy as np
 
 from . import memory, onnx_products, small_floats
 from .errors import Budget, RuntimeMissing, Unsupported
+from .held_signals import held_signals
 from .onnx_header import Places, Skeleton, read_skeleton
 from .onnx_rules import unsafe_rules
 from .port import Array, Extent, Port, dtype_of
@@ -70,7 +71,8 @@ class _Form:
 
 def _import() -> Any:
     try:
-        import onnxruntime
+        with held_signals():  # while a module of C is loaded, what a handler raises may be lost
+            import onnxruntime
     except ImportError as error:
         import sys
 

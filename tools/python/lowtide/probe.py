@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Mapping, Sequence
 
-from .command_options import explained
+from .command_options import CommandParser
 from .commands import _child, _run
 from .errors import Usage
 from .onnx_session import OnnxSession
@@ -111,10 +110,10 @@ def declarations(model: str, feed: str, options: Sequence[str]) -> list[str]:
             session.close()
 
 
-def _parser() -> argparse.ArgumentParser:
-    """The options of lowtide partition, as far as they decide which argument is the model."""
-    out = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    out.add_argument("model")
+def _parser() -> CommandParser:
+    """The options of lowtide partition, as far as they decide which argument is the model; others are the program's to judge."""
+    out = CommandParser("partition", description="", example="")
+    out.add_argument("model", metavar="MODEL")
     for name in _WITH_VALUES:
         out.add_argument(f"--{name}", action="append")
     return out
@@ -140,14 +139,12 @@ def with_declarations(argv: Sequence[str]) -> list[str]:
     Error
         As `declarations`; Usage for --probe without a file, and without a model.
     """
-    try:
-        given, _ = _parser().parse_known_args(_without(argv, ["-o"], []))
-    except argparse.ArgumentError as error:
-        raise Usage(explained(error)) from error
+    given, _ = _parser().parse_known(_without(argv, ["-o"], []))
     for name in given.probe[:-1]:
         raise Usage(f"--probe {name}: is given twice")
     kept = _without(argv, ["--probe"], [])
-    options = _without(kept, ["-o", "--output"], ["--dry-run", "--json", "--quiet", "-q", given.model])
+    # The runs for types have errors in a form of their own.
+    options = _without(kept, ["-o", "--output", "--errors"], ["--dry-run", "--json", "--quiet", "-q", given.model])
     return [*kept, *declarations(given.model, given.probe[-1], options)]
 
 

@@ -66,9 +66,10 @@ class _Redirection:
                 return b""
             os.dup2(self.saved, 2)
             data = self._written()
-            os.close(self.saved)
-            os.close(self.file)
-            self.saved = self.file = -1
+            saved, file = self.saved, self.file
+            self.saved = self.file = -1  # first: an interrupt behind a close would leave a number that is no descriptor
+            os.close(saved)
+            os.close(file)
             return data
 
     def _written(self) -> bytes:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any, Union
 
 import numpy as np
+import numpy.random  # noqa: F401 - numpy would load it at its first use, when an interrupt may come, which its C code loses
 
 from . import small_floats
 from .errors import Malformed, NotFound, Usage
