@@ -9,26 +9,30 @@ operators is no value of the ONNX model, they are one group.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from .difference import Difference, Sum
+from .element_types import SHIFTS, inner_unlike
 from .errors import Unsupported
-from .matching import Candidates, Order, group_of, has_same_axes, orders, stored
+from .matching import Candidates, Order, group_of, has_same_axes, orders, other_extents, stored
 from .onnx_graph import Graph
 from .output_path import temporary_folder, writing
 from .port import Array, dtype_of
 from .runner import Runner
-from .samples import AnySamples, Sample
+from .samples import AnySamples, GivenSamples, Sample
 from .tflite_graph import TfliteGraph
 from .tflite_header import TYPE_NAMES, Header
 
 # A tensor that has no value's name is a value if it is as close as this: floats, and quantized ones.
 _CLOSE_DB = 60.0
 _CLOSE_QUANTIZED_DB, _CLOSE_EQUAL = 20.0, 0.95
+# Samples that are looked at where one leaves a choice.
+_TRIED = 4
 # What an open operator takes besides its constants.
 _OPEN = 256 << 10
 _RESHAPES = {"RESHAPE", "SQUEEZE", "EXPAND_DIMS"}
@@ -182,6 +186,8 @@ class ByOperator:
     reference : Reference
     border : dict of int to Match
         Inputs and outputs of the .tflite file.
+    as_file : callable
+        Border.as_file: gives a value of the border, by its name, the element type that the file has.
     kernels, threads
         As for Runner.
     limit : int
@@ -196,6 +202,7 @@ class ByOperator:
         candidates: Candidates,
         reference: Reference,
         border: dict[int, Match],
+        as_file: Callable[[str, Array], Array],
         *,
         kernels: str | None,
         threads: int | None,
@@ -209,6 +216,8 @@ class ByOperator:
         }
         self._outputs = {i: match for i, match in border.items() if i not in inputs}
         self._inputs = {i: match for i, match in border.items() if i in inputs}
+        self._as_file = as_file
+        self._samples: AnySamples = GivenSamples([], {})
         self.matches: dict[int, Match] = dict(self._inputs)
         self.groups: list[Group] = []
         # (tensor, shape of the ONNX value) -> the tensor's shape
@@ -233,6 +242,8 @@ class ByOperator:
         value = self._tflite.values[match.tensor]
         if shape is None:
             shape = self._shape_for(match, array)
+        if match.tensor in self._inputs or match.tensor in self._outputs:
+            array = self._as_file(match.value, array)
         return stored(array, match.order, shape, value, self.dtype(match.tensor))
 
     def _shape_for(self, match: Match, array: Array) -> tuple[int, ...]:
@@ -252,7 +263,20 @@ class ByOperator:
     def difference(self, match: Match, expected: Array, got: Array, into: Sum) -> None:
         """Adds the difference of a tensor and the ONNX value, in the tensor's steps if it is quantized."""
         value = self._tflite.values[match.tensor]
-        want = self._stored(match, expected, got.shape)
+        if expected.size != got.size:
+            into.refuse(other_extents(expected.shape, got.shape))
+            return
+        if (
+            expected.dtype.kind in "iub"
+            and got.dtype.kind in "iub"
+            and (expected.dtype.name, got.dtype.name) not in SHIFTS
+        ):
+            # In a type that holds both: in the tensor's own one, integers that do not fit would wrap to those that are there.
+            wide = np.promote_types(expected.dtype, got.dtype)
+            expected, got = expected.astype(wide), got.astype(wide)
+            want = np.ascontiguousarray(expected.transpose(match.order)).reshape(got.shape)
+        else:
+            want = self._stored(match, expected, got.shape)
         scale, zero = (1.0, 0.0)
         if value.quantization is not None and want.dtype.kind in "iu":
             scale, zero = value.quantization.over(got.ndim)
@@ -260,8 +284,10 @@ class ByOperator:
 
     # ---- Finding values ------------------------------------------------------------------------------------------------
 
-    def find(self, sample: Sample) -> None:
-        """Finds `matches` and `groups` with one sample."""
+    def find(self, samples: AnySamples) -> None:
+        """Finds `matches` and `groups` with the first sample; with more of them where its numbers leave a choice."""
+        sample = next(iter(samples))
+        self._samples = samples
         for chunk in self._chunks():
             names = [name for op in chunk for i in op_tensors(self._tflite, op) for name in self._names(i)]
             values = self._reference.fetch(sample, names)
@@ -308,20 +334,79 @@ class ByOperator:
             if found is None or not found[1]:
                 continue
             group = Group(tuple(found[0]), tuple(found[1]), (tensor,))
-            inputs = {
-                i: self._stored(self.matches[i], self._value(sample, values, self.matches[i].value))
-                for i in group.inputs
-            }
-            got = self._runs.run(group, inputs)[tensor]
+            got = self._run(group, sample, values)
             if tensor in self._outputs:
                 match: Match | None = self._outputs[tensor]
             else:
-                match = self._closest(tensor, self._possible(op, tensor, got.shape, sample, values), got, values)
-                if match is not None and self._is_multiple(match, values[match.value], got):
-                    match = None
+                match = self._match(op, group, got, sample, values)
             if match is not None:
                 self._accept(match, group)
                 self._shapes[tensor, self._value(sample, values, match.value).shape] = got.shape
+
+    def _run(self, group: Group, sample: Sample, values: dict[str, Array]) -> Array:
+        """The only output of a group, given ONNX Runtime's values."""
+        inputs = {
+            i: self._stored(self.matches[i], self._value(sample, values, self.matches[i].value)) for i in group.inputs
+        }
+        return self._runs.run(group, inputs)[group.outputs[0]]
+
+    def _others(self) -> Iterator[Sample]:
+        """The samples behind the first that a choice may be looked for in."""
+        return itertools.islice(iter(self._samples), 1, _TRIED)
+
+    def _match(self, op: int, group: Group, got: Array, sample: Sample, values: dict[str, Array]) -> Match | None:
+        """What the output of a group is, `got` being its numbers in the first sample."""
+        tensor = group.outputs[0]
+        if _is_constant(got):
+            # Zeros are close to any value that is zero, and in any order.
+            for other in self._others():
+                fetched = self._fetched(other, group, self._candidates.of(tensor))
+                numbers = self._run(group, other, fetched)
+                if not _is_constant(numbers):
+                    sample, values, got = other, fetched, numbers
+                    break
+        match = self._closest(tensor, self._possible(op, tensor, got.shape, sample, values), got, values)
+        if match is None or self._is_multiple(match, values[match.value], got):
+            return None
+        return self._settled(group, match, got, values) if self._samples.count > 1 else match
+
+    def _settled(self, group: Group, best: Match, got: Array, values: dict[str, Array]) -> Match:
+        """The best match, or another one that is as close in the sample it was found in and remains so in others."""
+        tensor, least = best.tensor, min(self._score(best, got, values), _CLOSE_DB)
+        if least == -np.inf:
+            return best
+        left = [best]
+        for name in dict.fromkeys((best.value, *self._candidates.of(tensor))):
+            # Those alone whose axes the extents say: others are guesses, which one sample more does not settle.
+            if name in values and has_same_axes(values[name].shape, got.shape):
+                shape = values[name].shape
+                left += [match for order in orders(shape, got.shape) if (match := Match(tensor, name, order)) != best]
+        left = [match for match in left if match == best or self._score(match, got, values) >= least]
+        for sample in self._others() if len(left) > 1 else ():
+            fetched = self._fetched(sample, group, [match.value for match in left])
+            numbers = self._run(group, sample, fetched)
+            scores = {match: self._score(match, numbers, fetched) for match in left}
+            highest = min(max(scores.values()), _CLOSE_DB)
+            left = [match for match in left if scores[match] >= highest]
+            if len(left) == 1:
+                break
+        # Where numbers do not say it, the order is that of what the group takes in.
+        shape = values[left[0].value].shape
+        taken = {_axes(self.matches[i].order, shape) for i in group.inputs if len(self.matches[i].order) == len(shape)}
+        return next((m for m in left if m.value == left[0].value and _axes(m.order, shape) in taken), left[0])
+
+    def _score(self, match: Match, got: Array, values: dict[str, Array]) -> float:
+        """How close a match is in one sample; -inf if it cannot be one."""
+        if inner_unlike(values[match.value], self._tflite, match.tensor):
+            return -np.inf
+        total = Sum()
+        self.difference(match, values[match.value], got, total)
+        score, close, _ = _closeness(total.result())
+        return score if close else -np.inf
+
+    def _fetched(self, sample: Sample, group: Group, names: Iterable[str]) -> dict[str, Array]:
+        """Values, and those that a group takes in."""
+        return self._reference.fetch(sample, [*(self.matches[i].value for i in group.inputs), *names])
 
     def _reshaped(self, op: int, tensor: int) -> Match | None:
         """A reshape's result as the elements of its input: in their order, which an order of axes may not be able to say.
@@ -395,6 +480,8 @@ class ByOperator:
 
         def matches(found: Mapping[str, bool]) -> Iterator[tuple[Match, bool]]:
             for name, is_reshaped in found.items():
+                if inner_unlike(self._value(sample, values, name), self._tflite, tensor):
+                    continue
                 source = self._value(sample, values, name).shape
                 is_guess = is_reshaped or not has_same_axes(source, shape)
                 for order in orders(source, shape):
@@ -480,6 +567,15 @@ def _closeness(difference: Difference) -> tuple[float, bool, bool]:
         return score, score >= _CLOSE_DB, score >= _CLOSE_DB
     near, equal = score >= _CLOSE_QUANTIZED_DB, steps.equal >= _CLOSE_EQUAL
     return score, near or equal, near and equal
+
+
+def _is_constant(array: Array) -> bool:
+    return bool(array.size > 1 and np.all(array == array.flat[0]))
+
+
+def _axes(order: Order, shape: Sequence[int]) -> Order:
+    """An order without the axes of extent 1."""
+    return tuple(axis for axis in order if shape[axis] != 1)
 
 
 def _elements(shape: Sequence[int | None]) -> int:

@@ -53,6 +53,12 @@ class Difference:
     argmax : float or None
         How often the largest element is at the same place: along the last axis, for rank 4 and more along axis 1
         of ONNX's order. None where there is nothing to choose from.
+    mismatch : str
+        Why there is nothing to compare: another element type, or another number of elements. Empty if there is; else all
+        errors are infinite.
+    extremes : tuple of (float, float)
+        The largest error of a sample and the largest magnitude in it, of each sample but those that have one with a larger
+        error and a smaller magnitude beside them: no tolerance is met by the others alone.
     """
 
     elements: int
@@ -64,10 +70,13 @@ class Difference:
     not_finite: int
     steps: Steps | None
     argmax: float | None
+    mismatch: str
+    extremes: tuple[tuple[float, float], ...]
 
     def values(self) -> dict[str, Any]:
-        """For JSON, which has no infinity: None there."""
+        """For JSON, which has no infinity: None there. Without what `problem` says."""
         out = dataclasses.asdict(self)
+        del out["mismatch"], out["extremes"]
         return {
             name: None if isinstance(number, float) and not math.isfinite(number) else number
             for name, number in out.items()
@@ -87,6 +96,13 @@ class Sum:
         self._largest = 0
         self._integers = False
         self._same, self._choices = 0, 0
+        self._mismatch = ""
+        self._extremes: list[tuple[float, float]] = []
+
+    def refuse(self, reason: str) -> None:
+        """A sample in which there is nothing to compare, and why."""
+        self.arrays += 1
+        self._mismatch = self._mismatch or reason
 
     def add(self, expected: Array, got: Array, scale: Array | float = 1.0, zero: Array | float = 0.0) -> None:
         """Compares two arrays of the same shape.
@@ -112,6 +128,7 @@ class Sum:
             largest, errors, maximum = max(largest, magnitude), errors + total, max(maximum, most)
         self._elements += expected.size
         self._max_abs = max(self._max_abs, maximum)
+        self._add_extreme(maximum, largest)
         self._sum_abs += errors
         if maximum > 0:
             self._max_rel = max(self._max_rel, maximum / largest if largest > 0 else math.inf)
@@ -145,6 +162,12 @@ class Sum:
             largest_error = math.inf
         return float(magnitude.max(initial=0.0)), float(error.sum()), largest_error
 
+    def _add_extreme(self, error: float, magnitude: float) -> None:
+        """Keeps the samples of which none has both a larger error and a smaller magnitude."""
+        if any(e >= error and m <= magnitude for e, m in self._extremes):
+            return
+        self._extremes = [(e, m) for e, m in self._extremes if e > error or m < magnitude] + [(error, magnitude)]
+
     def _add_argmax(self, expected: Array, got: Array) -> None:
         if expected.ndim == 0 or expected.dtype.kind not in "iuf":
             return
@@ -158,12 +181,12 @@ class Sum:
     def result(self) -> Difference:
         """What all samples gave."""
         count = max(self._elements, 1)
-        infinite = self._not_finite > 0
+        infinite = self._not_finite > 0 or bool(self._mismatch)
         noise = np.longdouble(math.inf) if infinite else self._noise
         equal, within_1, within_2 = (number / count if self._elements else 1.0 for number in self._counts)
         return Difference(
             elements=self._elements,
-            max_abs=self._max_abs,
+            max_abs=math.inf if self._mismatch else self._max_abs,
             mean_abs=math.inf if infinite else self._sum_abs / count,
             max_rel=math.inf if infinite else self._max_rel,
             mean_rel=math.inf if infinite else self._sum_rel / count,
@@ -171,6 +194,8 @@ class Sum:
             not_finite=self._not_finite,
             steps=Steps(equal, within_1, within_2, self._largest) if self._integers else None,
             argmax=self._same / self._choices if self._choices else None,
+            mismatch=self._mismatch,
+            extremes=tuple(self._extremes),
         )
 
 

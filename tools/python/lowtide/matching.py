@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from .element_types import SHIFTS, shifted
 from .errors import Unsupported, Usage
 from .onnx_graph import Graph, Node
 from .port import Array, Extent
@@ -45,7 +46,6 @@ _DEPTH = 6
 _ORDERS = 24
 # Elementwise operators between a computation and a QuantizeLinear, which ONNX Runtime computes as one.
 _BEFORE_QUANTIZE = {"Relu", "Clip", "LeakyRelu"}
-_SHIFTS = {("uint8", "int8"): -128, ("int8", "uint8"): 128, ("uint16", "int16"): -32768, ("int16", "uint16"): 32768}
 
 
 def channels_last(rank: int) -> Order:
@@ -104,13 +104,15 @@ def orders(source: Sequence[int], target: Sequence[int]) -> list[Order]:
     return found
 
 
-def border_order(name: str, source: Sequence[int], target: Sequence[Extent], layout: str | None) -> Order:
+def border_order(name: str, source: Sequence[int], target: Sequence[Extent], layout: str | None) -> Order | None:
     """The order in which an input or output is stored, by its extents and the layout that the user gives for it.
+
+    None if the extents do not fit in any order.
 
     Raises
     ------
     Usage
-        If the extents do not fit.
+        If they do not fit in the layout that is given.
     """
     rank = len(source)
     own = tuple(range(rank))
@@ -122,10 +124,13 @@ def border_order(name: str, source: Sequence[int], target: Sequence[Extent], lay
     for order in (own, channels_last(rank), channels_first(rank)) if rank >= 3 else (own,):
         if _fits([source[i] for i in order], target):
             return order
-    raise Usage(
-        f"{name!r} is {list(source)} in the ONNX model and {_shown(target)} in the TFLite model: not the same extents in "
-        "any layout",
-        input=name,
+    return None
+
+
+def other_extents(source: Sequence[int], target: Sequence[Extent]) -> str:
+    """That two shapes are not the same in any order."""
+    return (
+        f"{list(source)} in the ONNX model and {_shown(target)} in the TFLite file: not the same extents in any layout"
     )
 
 
@@ -147,13 +152,15 @@ def quantized(array: Array, scale: Any, zero: Any, dtype: np.dtype[Any]) -> Arra
 
 
 def stored(array: Array, order: Order, shape: Sequence[int], value: Value, dtype: np.dtype[Any]) -> Array:
-    """An array of ONNX Runtime as a tensor of the TFLite model has it: order of axes, element type, quantization."""
+    """An array of ONNX Runtime as a tensor of the TFLite model has it: order of axes, element type, quantization.
+
+    The types are two that element_types.py lets stand for each other.
+    """
     moved = np.ascontiguousarray(array.transpose(order)).reshape(tuple(shape))
-    shift = _SHIFTS.get((moved.dtype.name, dtype.name))
     if moved.dtype == dtype:
         return moved
-    if shift is not None:
-        return (moved.astype(np.int32) + shift).astype(dtype)
+    if (moved.dtype.name, dtype.name) in SHIFTS:
+        return shifted(moved, dtype.name).astype(dtype)
     if moved.dtype.kind == "f" and dtype.kind in "iu" and value.quantization is not None:
         return quantized(moved, *value.quantization.over(moved.ndim), dtype)
     return moved.astype(dtype)
@@ -333,12 +340,12 @@ def group_of(tflite: TfliteGraph, output: int, known: Mapping[int, Any]) -> tupl
 
 
 def check_names(path: str, signature: Signature, graph: Graph) -> None:
-    """Checks that a signature has the names of the ONNX model.
+    """Checks that a signature has the names of the ONNX model, and no others.
 
     Raises
     ------
     Unsupported
-        If it does not; the message has both lists.
+        If it does not; the message has the names that are there.
     """
     for what, ports, names in (
         ("inputs", signature.inputs, graph.inputs),
@@ -350,5 +357,12 @@ def check_names(path: str, signature: Signature, graph: Graph) -> None:
             raise Unsupported(
                 f"{path}: the {what} {', '.join(map(repr, missing))} of the ONNX model are not there; its {what} are "
                 f"{', '.join(map(repr, own)) or 'none'}",
+                file=path,
+            )
+        others = [name for name in own if name not in names]
+        if others:
+            raise Unsupported(
+                f"{path}: the {what} {', '.join(map(repr, others))} are not in the ONNX model; its {what} are "
+                f"{', '.join(map(repr, names)) or 'none'}",
                 file=path,
             )

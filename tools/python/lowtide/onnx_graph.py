@@ -1,28 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nodes of an .onnx file's main graph, and where values go. Of weights, only single numbers are read."""
+"""The nodes of an .onnx file's main graph, and where values go. Of weights, only single floats and bytes are read."""
 
 from __future__ import annotations
 
 import dataclasses
 import struct
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from .onnx_header import Field, Reader
 
 # Field numbers of schemas/onnx.proto.
-_MODEL_GRAPH = 7
+_MODEL_GRAPH, _MODEL_FUNCTION, _FUNCTION_NODE = 7, 25, 7
 _GRAPH_NODE, _GRAPH_INITIALIZER, _GRAPH_INPUT, _GRAPH_OUTPUT = 1, 5, 11, 12
 _NODE_INPUT, _NODE_OUTPUT, _NODE_NAME, _NODE_OPERATOR, _NODE_ATTRIBUTE, _NODE_DOMAIN = 1, 2, 3, 4, 5, 7
-_ATTRIBUTE_NAME, _ATTRIBUTE_INTEGER, _ATTRIBUTE_INTEGERS = 1, 3, 8
-_TENSOR_DIMS, _TENSOR_TYPE, _TENSOR_FLOATS, _TENSOR_NAME, _TENSOR_RAW = 1, 2, 4, 8, 9
-_FLOAT = 1
+_ATTRIBUTE_NAME, _ATTRIBUTE_INTEGER, _ATTRIBUTE_GRAPH, _ATTRIBUTE_INTEGERS, _ATTRIBUTE_GRAPHS = 1, 3, 6, 8, 11
+_TENSOR_DIMS, _TENSOR_TYPE, _TENSOR_FLOATS, _TENSOR_INT32, _TENSOR_NAME, _TENSOR_RAW = 1, 2, 4, 5, 8, 9
+_FLOAT, _UINT8, _INT8 = 1, 2, 3
 _SPARSE_INITIALIZER, _SPARSE_VALUES = 15, 1
-
+_FORMS = {_FLOAT: "<f", _UINT8: "<B", _INT8: "<b"}
 
 _WITH_INTEGERS = {"Gemm", "Transpose"}
 WITH_BODIES = {"If", "Loop", "Scan"}
 OPERATORS = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft"}  # a node of another domain may call a function of the model
+# Operators that keep integers as they are; and those that have scale and zero point of their result, and where, or of their first input.
+_MOVES = {"Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Identity"}
+_MAKES = {"QuantizeLinear": 1, "QLinearConv": 6, "QLinearMatMul": 6}
+_TAKES = {"DequantizeLinear", "QLinearConv", "QLinearMatMul"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +51,7 @@ class Node:
 
 @dataclasses.dataclass(frozen=True)
 class Initializer:
-    """A weight: its name, ONNX's number of its element type, its shape, and its value if it is one float."""
+    """A weight: its name, ONNX's number of its element type, its shape, and its value if it is one float or one integer of 8 bits."""
 
     name: str
     type: int
@@ -67,12 +71,15 @@ class Graph:
         Names; `inputs` without those of initializers.
     initializers : dict of str to Initializer
         Without sparse ones.
+    inner_operators : frozenset of str
+        Those of the bodies of its nodes, and of the model's functions, however deep.
     """
 
     nodes: list[Node]
     inputs: list[str]
     outputs: list[str]
     initializers: dict[str, Initializer]
+    inner_operators: frozenset[str] = frozenset()
 
     @property
     def kept_states(self) -> set[str]:
@@ -83,12 +90,41 @@ class Graph:
     def is_quantized(self) -> bool:
         """Whether it may compute integers of scales itself, in a body or a function too."""
         return any(
-            "Quantize" in node.operator
-            or node.operator.startswith(("QLinear", "QGemm", "QAttention"))
-            or node.operator in WITH_BODIES
-            or node.domain not in OPERATORS
-            for node in self.nodes
+            "Quantize" in operator or operator.startswith(("QLinear", "QGemm", "QAttention"))
+            for operator in {*(node.operator for node in self.nodes), *self.inner_operators}
         )
+
+    def grid(self, name: str) -> tuple[float, float] | None:
+        """Scale and zero point of a value of integers, by the node that makes it or by those that take it; None if they do not say it."""
+        for _ in self.nodes:  # of a graph that is none, there may be no end
+            maker = self.producer.get(name)
+            if maker is None:
+                break
+            if maker.operator not in _MOVES or not maker.inputs:
+                return self._numbers(maker, _MAKES.get(maker.operator))
+            name = maker.inputs[0]
+        for _ in self.nodes:
+            users = [user for user in self.users.get(name, ()) if user.inputs[0] == name]
+            taker = next((user for user in users if user.operator in _TAKES), None)
+            if taker is not None:
+                return self._numbers(taker, 1)
+            moved = next((user for user in users if user.operator in _MOVES and user.outputs), None)
+            if moved is None:
+                return None
+            name = moved.outputs[0]
+        return None
+
+    def _numbers(self, node: Node, at: int | None) -> tuple[float, float] | None:
+        """The scale and the zero point at an input of a node and the next one."""
+        if at is None or len(node.inputs) <= at:
+            return None
+        scale = self.initializers.get(node.inputs[at])
+        if scale is None or scale.type != _FLOAT or scale.number is None or not scale.number > 0:
+            return None
+        if len(node.inputs) <= at + 1 or not node.inputs[at + 1]:
+            return scale.number, 0.0
+        zero = self.initializers.get(node.inputs[at + 1])
+        return None if zero is None or zero.number is None or zero.type == _FLOAT else (scale.number, zero.number)
 
     def __post_init__(self) -> None:
         self.producer: dict[str, Node] = {}
@@ -135,6 +171,26 @@ def _integers(reader: Reader, field: Field) -> tuple[str, tuple[int, ...]]:
     return name, tuple(numbers)
 
 
+def _bodies(reader: Reader, node: Field) -> Iterator[Field]:
+    """The nodes of the graphs that a node has as attributes."""
+    for attribute in reader.fields(node.value, node.end):
+        if attribute.number != _NODE_ATTRIBUTE or attribute.kind != 2:
+            continue
+        for graph in reader.fields(attribute.value, attribute.end):
+            if graph.number in (_ATTRIBUTE_GRAPH, _ATTRIBUTE_GRAPHS) and graph.kind == 2:
+                inner = reader.fields(graph.value, graph.end)
+                yield from (field for field in inner if field.number == _GRAPH_NODE and field.kind == 2)
+
+
+def _operators_of(reader: Reader, nodes: Iterable[Field]) -> Iterator[str]:
+    """The operators of nodes and of their bodies."""
+    pending = list(nodes)  # no recursion: a file may nest bodies as deep as it likes
+    while pending:
+        node = pending.pop()
+        yield _node(reader, node).operator
+        pending += _bodies(reader, node)
+
+
 def _varints(reader: Reader, field: Field) -> Iterator[int]:
     """A repeated number: one, or packed ones."""
     if field.kind == 0:
@@ -149,7 +205,7 @@ def _varints(reader: Reader, field: Field) -> Iterator[int]:
 def _initializer(reader: Reader, field: Field) -> Initializer:
     name, kind = "", 0
     shape: list[int] = []
-    number: float | None = None
+    content, integers = b"", list[int]()
     for part in reader.fields(field.value, field.end):
         if part.number == _TENSOR_NAME and part.kind == 2:
             name = reader.text(part)
@@ -157,9 +213,15 @@ def _initializer(reader: Reader, field: Field) -> Initializer:
             kind = part.varint
         elif part.number == _TENSOR_DIMS and part.kind in (0, 2):
             shape += _varints(reader, part)
-        elif part.number in (_TENSOR_FLOATS, _TENSOR_RAW) and part.kind in (2, 5) and part.end - part.value == 4:
-            number = struct.unpack("<f", reader.range(part.value, part.end))[0]
-    return Initializer(name, kind, tuple(shape), number if kind == _FLOAT else None)
+        elif part.number in (_TENSOR_FLOATS, _TENSOR_RAW) and part.kind in (2, 5) and part.end - part.value in (1, 4):
+            content = reader.range(part.value, part.end)
+        elif part.number == _TENSOR_INT32 and part.kind in (0, 2) and part.end - part.value <= 10:
+            integers += [number & 0xFF for number in _varints(reader, part)]  # of 8 bits, whatever their sign
+    if kind in (_UINT8, _INT8) and len(integers) == 1:
+        content = bytes(integers)
+    form = _FORMS.get(kind)
+    number = struct.unpack(form, content)[0] if form is not None and struct.calcsize(form) == len(content) else None
+    return Initializer(name, kind, tuple(shape), None if number is None else float(number))
 
 
 def _value_name(reader: Reader, field: Field) -> str:
@@ -180,8 +242,12 @@ def read_graph(path: str) -> Graph:
     outputs: list[str] = []
     initializers: dict[str, Initializer] = {}
     sparse: set[str] = set()
+    inner_nodes: list[Field] = []
     try:
         for field in reader.fields(0, reader.size):
+            if field.number == _MODEL_FUNCTION and field.kind == 2:
+                inside = reader.fields(field.value, field.end)
+                inner_nodes += (part for part in inside if part.number == _FUNCTION_NODE and part.kind == 2)
             if field.number != _MODEL_GRAPH or field.kind != 2:
                 continue
             for inner in reader.fields(field.value, field.end):
@@ -189,6 +255,7 @@ def read_graph(path: str) -> Graph:
                     continue
                 if inner.number == _GRAPH_NODE:
                     nodes.append(_node(reader, inner))
+                    inner_nodes += _bodies(reader, inner)
                 elif inner.number == _GRAPH_INITIALIZER:
                     tensor = _initializer(reader, inner)
                     initializers[tensor.name] = tensor
@@ -200,10 +267,11 @@ def read_graph(path: str) -> Graph:
                     inputs.append(_value_name(reader, inner))
                 elif inner.number == _GRAPH_OUTPUT:
                     outputs.append(_value_name(reader, inner))
+        operators = frozenset(_operators_of(reader, inner_nodes))
     finally:
         reader.close()
     constants = {*initializers, *sparse}
-    return Graph(nodes, [name for name in inputs if name not in constants], outputs, initializers)
+    return Graph(nodes, [name for name in inputs if name not in constants], outputs, initializers, operators)
 
 
 def graph_hash(graph: Graph) -> str:

@@ -50,7 +50,7 @@ def compare(
     Raises
     ------
     Usage
-        If a value has another element type or shape in the two models.
+        If a value has another element type in the two models. Other extents are a difference.
     """
     sums = {name: Sum() for name in names}
     types: dict[str, str] = {}
@@ -64,17 +64,16 @@ def compare(
 def _add(name: str, expected: Array, got: Array, total: Sum) -> str:
     """Compares a value; the name of its element type."""
     are_strings = expected.dtype.kind in "OSU" and got.dtype.kind in "OSU"
-    if expected.shape != got.shape or (expected.dtype != got.dtype and not are_strings):
-        raise Usage(
-            f"{name!r} is {expected.dtype.name}{list(expected.shape)} in the model and "
-            f"{got.dtype.name}{list(got.shape)} in the pieces"
-        )
-    if not are_strings:
+    if expected.dtype != got.dtype and not are_strings:
+        raise Usage(f"{name!r} is {expected.dtype.name} in the model and {got.dtype.name} in the pieces")
+    if expected.shape != got.shape:
+        total.refuse(f"{list(expected.shape)} in the model and {list(got.shape)} in the pieces")
+    elif not are_strings:
         total.add(expected, got)
-        return expected.dtype.name
-    unequal = np.asarray(expected != got).astype(np.int64)
-    total.add(np.zeros_like(unequal), unequal)
-    return "string"
+    else:
+        unequal = np.asarray(expected != got).astype(np.int64)
+        total.add(np.zeros_like(unequal), unequal)
+    return "string" if are_strings else expected.dtype.name
 
 
 def in_groups(ports: Mapping[str, Port], limit: int) -> list[list[str]]:

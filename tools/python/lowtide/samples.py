@@ -17,7 +17,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any, Union
 
 import numpy as np
@@ -508,4 +508,15 @@ class StoredSamples:
                 yield {name: file[str(j)] for j, name in enumerate(self.names)}
 
 
-AnySamples = Union[Samples, RandomSamples, GivenSamples, StoredSamples]
+class ChangedSamples:
+    """Other samples, each changed when its turn comes."""
+
+    def __init__(self, samples: AnySamples, change: Callable[[Sample], Sample]) -> None:
+        self.count: int = samples.count
+        self._samples, self._change = samples, change
+
+    def __iter__(self) -> Iterator[Sample]:
+        return map(self._change, self._samples)
+
+
+AnySamples = Union[Samples, RandomSamples, GivenSamples, StoredSamples, ChangedSamples]

@@ -10,6 +10,7 @@ length, positions of tables), and two vectors behind the flatbuffer.
 from __future__ import annotations
 
 import dataclasses
+import math
 import mmap
 import os
 import struct
@@ -169,6 +170,20 @@ class TfliteGraph:
             return None
         quantization = self.values[maker.inputs[0]].quantization
         return float(quantization.scale[0]) if quantization is not None and quantization.scale.size == 1 else None
+
+    def numbers(self, tensor: int) -> Array | None:
+        """A constant in its shape; None if the tensor is none, or is of a type that numpy does not have, or if its bytes are not as many."""
+        value = self.values[tensor]
+        constant = self._constants[value.buffer] if value.buffer < len(self._constants) else None
+        name = TYPE_NAMES.get(value.tensor.type) or ""
+        if constant is None or name not in ("float32", "int32", "int64"):
+            return None
+        shape = [-1 if n is None else n for n in value.tensor.shape]
+        dtype = np.dtype(name)
+        if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != constant.size:
+            return None
+        numbers: Array = np.frombuffer(self._data[constant.begin : constant.begin + constant.size], dtype)
+        return numbers.reshape(shape)
 
     def is_quantized(self, tensor: int) -> bool:
         """Whether a tensor stands for real numbers that were rounded to steps: it has a scale, or has floats computed from such tensors."""

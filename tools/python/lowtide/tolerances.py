@@ -22,7 +22,7 @@ class Tolerances:
     Attributes
     ----------
     rtol, atol : float
-        Tensors of floats: the largest error is at most atol + rtol * (largest magnitude of ONNX Runtime's tensor).
+        Tensors of floats: in each sample, the largest error is at most atol + rtol * (largest magnitude of ONNX Runtime's tensor).
     min_snr : float or None
         Tensors of floats and quantized ones: least signal-to-noise ratio in dB. Where it is given, `rtol`, `atol` and
         `max_steps` bound nothing.
@@ -48,6 +48,8 @@ class Tolerances:
 
     def judge(self, difference: Difference, dtype: str, is_quantized: bool) -> str:
         """Why a tensor is outside; empty if it is not."""
+        if difference.mismatch:
+            return difference.mismatch
         if difference.not_finite:
             return f"{difference.not_finite} elements are NaN or infinite on one side only"
         problem = self._judge_errors(difference, dtype, is_quantized)
@@ -56,7 +58,9 @@ class Tolerances:
         return problem
 
     def _judge_errors(self, difference: Difference, dtype: str, is_quantized: bool) -> str:
-        is_float = dtype.startswith(("float", "complex"))
+        is_float = dtype.startswith(("float", "bfloat", "complex"))
+        if not is_float and difference.steps is None and difference.elements:
+            return f"{dtype} was not compared in steps"  # no bound of floats is one for integers
         if self.min_snr is not None and (is_float or is_quantized):
             return too_noisy(difference, self.min_snr)
         problem = ""
@@ -73,12 +77,13 @@ class Tolerances:
         return problem
 
     def _judge_floats(self, difference: Difference) -> str:
-        if difference.max_abs <= self.atol or difference.max_rel <= self.rtol:
+        # Each sample by its own magnitude: the largest error and the largest share may be of two.
+        beyond = [(e - (self.atol + self.rtol * m), e, m) for e, m in difference.extremes]
+        over, error, magnitude = max(beyond, default=(0.0, 0.0, 0.0))
+        if over <= 0:
             return ""
-        largest = difference.max_abs / difference.max_rel if math.isfinite(difference.max_rel) else 0.0
-        if difference.max_abs <= self.atol + self.rtol * largest:
-            return ""
-        return f"largest error {difference.max_abs:.3g}, {difference.max_rel:.2g} of the largest magnitude"
+        share = error / magnitude if magnitude > 0 else math.inf
+        return f"largest error {error:.3g}, {share:.2g} of the largest magnitude"
 
 
 def _check_bound(name: str, value: Any) -> None:

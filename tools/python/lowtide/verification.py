@@ -233,21 +233,22 @@ def _of_file(
         check_names(tflite, signature, graph)
         if is_whole and not is_stated and not graph.is_quantized:
             tolerances = dataclasses.replace(tolerances, calibrated_snr=CALIBRATED_SNR)
-        border = Border(signature, parts, layouts)
+        border = Border(signature, parts, layouts, graph, reference.inputs, reference.outputs)
         unranked = [name for name, port in reference.inputs.items() if port.shape is None]
-        samples = chosen_samples(reference, border.onnx_shapes(unranked))
+        samples = border.samples(chosen_samples(reference, border.onnx_shapes(unranked)))
         with runtimes.tested() as tested:
             choice = tested.choice
             outputs = compare_outputs(reference, tested, samples, border, tolerances)
         tensors: list[TensorResult] = []
         uncompared = 0
+        by_itself: set[str] = set()
         # Rounding of early operators spreads: what is asked is whether each operator rounds right.
         outside = [output for output in outputs if output.problem]
         is_spread = bool(outside) and is_whole and is_main and graph.is_quantized
         is_spread = is_spread and not (is_stated or by_op or by_tensor)
         is_spread = is_spread and all(_may_be_spread(output, border) for output in outside)
         if by_op or by_tensor or is_spread:
-            tensors, uncompared = _inner(
+            tensors, uncompared, by_itself = _inner(
                 graph,
                 parts,
                 header,
@@ -257,13 +258,16 @@ def _of_file(
                 border,
                 tolerances,
                 runtimes,
+                [output.name for output in outputs if output.difference.mismatch],
                 by_op=by_op or is_spread,
             )
         onnx = reference.choice
     is_spread = is_spread and not any(tensor.problem for tensor in tensors)
+    is_spread = is_spread and all(output.name in by_itself for output in outside)
     if is_spread:
         outputs = [dataclasses.replace(output, problem="") for output in outputs]
-    judged = tensors if by_op else [*tensors, *outputs]
+    # What no operator gives from samples, such as a constant, is judged as it is.
+    judged = [*tensors, *(output for output in outputs if not (by_op and output.name in by_itself))]
     first = next((tensor for tensor in judged if tensor.problem), None)
     return Verification(first is None, samples.count, onnx, choice, outputs, tensors, uncompared, first, is_spread)
 
@@ -341,12 +345,14 @@ def _inner(
     border: Border,
     tolerances: Tolerances,
     runtimes: _Runtimes,
+    mismatched: Sequence[str],
     *,
     by_op: bool,
-) -> tuple[list[TensorResult], int]:
+) -> tuple[list[TensorResult], int, set[str]]:
+    """Tensors or operators; how many tensors are no value; the outputs that are among them. `mismatched` outputs are left out."""
     sample = next(iter(samples))
     expected = reference.run(sample)
-    shapes = {name: array.shape for name, array in (*sample.items(), *expected.items())}
+    shapes = {name: array.shape for name, array in (*sample.items(), *expected.items()) if name not in mismatched}
     finder = ByOperator(
         graph,
         parts,
@@ -354,15 +360,18 @@ def _inner(
         Candidates(graph, parts, signature),
         Reference(reference),
         border.matches(shapes),
+        border.as_file,
         kernels=runtimes.kernels,
         threads=runtimes.threads,
         limit=runtimes.values_limit,
     )
     with finder:
-        finder.find(sample)
+        finder.find(samples)
         rest = uncompared_count(parts, finder.matches)
+        made = {i for group in finder.groups for i in group.outputs}
+        outputs = {name for name, tensor in signature.outputs if tensor.index in made and name not in mismatched}
         if by_op:
-            return compare_operators(finder, samples, tolerances), rest
+            return compare_operators(finder, samples, tolerances), rest, outputs
         with runtimes.tested() as tested:
             limit = runtimes.values_limit
-            return compare_tensors(finder, parts, reference, tested, samples, border, tolerances, limit), rest
+            return compare_tensors(finder, parts, reference, tested, samples, border, tolerances, limit), rest, outputs

@@ -66,8 +66,8 @@ class Verification:
     uncompared : int
         With by_tensor and by_op: tensors that are no value of the ONNX model.
     first_difference : TensorResult or None
-        The first of `tensors`, or else of `outputs`, that is outside of the tolerances. By operator, outputs are not
-        judged: single steps of early operators grow on the way.
+        The first of `tensors`, or else of `outputs`, that is outside of the tolerances. By operator, outputs
+        that one of them gives are not judged: single steps of early operators grow on the way.
     spread : bool
         Outputs are more steps off than the tolerance, and the operators, judged one by one, are not: rounding that spreads.
     """
