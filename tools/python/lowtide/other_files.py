@@ -34,14 +34,15 @@ def open_regular(path: str) -> int:
 
 
 def check_regular(path: str) -> None:
-    """That a file which a runtime will open is none that would make it wait; one that is not there is its to report.
+    """That a file which a runtime will open is none that would make it wait. A folder, or nothing, is its to report.
 
     Raises
     ------
     UnsafePath
     """
     with contextlib.suppress(OSError):
-        if not stat.S_ISREG(os.stat(path).st_mode):
+        mode = os.stat(path).st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
             raise _not_regular(path)
 
 
