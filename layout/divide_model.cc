@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <unordered_map>
@@ -17,6 +18,7 @@
 #include "layout/partition/cheapest.h"
 #include "layout/partition/fewer_parts.h"
 #include "layout/partition/fewest.h"
+#include "layout/piece_weights.h"
 #include "layout/sub_model.h"
 #include "layout/value_names.h"
 
@@ -66,10 +68,9 @@ class Divider {
     for (size_t i = 0; i < graph().nodes.size(); ++i)
       for (const std::string& name : graph().nodes[i].outputs)
         if (!name.empty()) maker_.emplace(name, i);
-    for (const onnx::Tensor& tensor : graph().initializers)
-      weights_.emplace(tensor.name, tensor.data ? tensor.data->bytes() : 0);
-    for (const onnx::SparseTensor& tensor : graph().sparse_initializers)
-      weights_.emplace(tensor.values.name, tensor.values.data ? tensor.values.data->bytes() : 0);
+    weights_.emplace(out_.model);
+    for (const ValueInfo& info : graph().inputs)
+      if (!weights_->of_value(info.name)) model_inputs_.insert(info.name);
   }
 
   DividedModel divide() {
@@ -317,6 +318,7 @@ class Divider {
     std::vector<size_t> place(order.size());
     for (size_t i = 0; i < order.size(); ++i) place[order[i]] = i;
     std::vector<OrderedUnit> out(order.size());
+    std::unordered_map<std::string_view, size_t> last_user;  // of inputs of the model: its place
     auto limit_to = [](uint64_t bytes, OrderedUnit& unit) {
       if (bytes > 0) unit.limit = std::min(unit.limit, bytes);
     };
@@ -329,9 +331,21 @@ class Divider {
         for (const std::string& name : graph().nodes[node].outputs)
           if (const auto type = types_.values.find(name); type != types_.values.end() && made.insert(name).second)
             add(bytes_of(type->second), out[i].activation_bytes);
-      for (const std::string_view value : values_used(units_.nodes[order[i]]))
-        if (const auto weight = weights_.find(value); weight != weights_.end())
-          add(weight->second, out[i].weight_bytes);
+      const Used used = used_by(units_.nodes[order[i]]);
+      for (const size_t number : weights_of(used, i + 1 == order.size()))
+        out[i].weights.push_back({number, weights_->bytes(number)});
+      for (const std::string_view value : used.values)
+        if (model_inputs_.contains(value)) last_user[value] = i;
+    }
+    // Inputs of the model are there from the start.
+    std::vector<uint64_t> last_used(order.size());
+    for (const auto& [value, user] : last_user)
+      if (const auto type = types_.values.find(std::string(value)); type != types_.values.end())
+        add(bytes_of(type->second), last_used[user]);
+    uint64_t still_used = 0;
+    for (size_t i = order.size(); i-- > 0;) {
+      add(last_used[i], still_used);
+      add(still_used, out[i].activation_bytes);
     }
     for (const SeamValue& value : units_.graph.values) {
       size_t last = place[value.producer];
@@ -344,45 +358,65 @@ class Divider {
     return out;
   }
 
+  struct Used {
+    std::vector<std::string_view> values;
+    std::vector<size_t> nodes;  // those in question, and constant ones
+  };
+
   // All values that nodes use, and those that constant nodes in front of them use. Each is visited once: the number of
   // ways to a value may grow exponentially.
-  std::vector<std::string_view> values_used(const std::vector<size_t>& nodes) const {
-    std::vector<std::string_view> out, open;
+  Used used_by(const std::vector<size_t>& nodes) const {
+    Used out{{}, nodes};
+    std::vector<std::string_view> open;
     std::unordered_set<std::string_view> seen;
+    std::unordered_set<size_t> copied;
     for (const size_t node : nodes) {
       add_values_used(out_.model.graph.nodes[node], open);
       while (!open.empty()) {
         const std::string_view value = open.back();
         open.pop_back();
         if (!seen.insert(value).second) continue;
-        out.push_back(value);
+        out.values.push_back(value);
         const auto maker = maker_.find(value);
-        if (maker != maker_.end() && units_.unit[maker->second] == kNoUnit)
-          add_values_used(out_.model.graph.nodes[maker->second], open);
+        if (maker == maker_.end() || units_.unit[maker->second] != kNoUnit || !copied.insert(maker->second).second)
+          continue;
+        out.nodes.push_back(maker->second);
+        add_values_used(out_.model.graph.nodes[maker->second], open);
       }
     }
     return out;
   }
 
+  // Numbers of weights, each once. The last piece also makes the outputs that are initializers.
+  std::set<size_t> weights_of(const Used& used, bool is_last) const {
+    std::set<size_t> out;
+    if (is_last)
+      for (const ValueInfo& info : out_.model.graph.outputs)
+        if (const auto number = weights_->of_value(info.name)) out.insert(*number);
+    for (const std::string_view value : used.values)
+      if (const auto number = weights_->of_value(value)) out.insert(*number);
+    for (const size_t node : used.nodes) out.insert(weights_->of_node(node).begin(), weights_->of_node(node).end());
+    return out;
+  }
+
   void find_borders() {
     std::vector<std::set<std::string>> outputs(out_.pieces.size());
-    std::unordered_set<std::string> model_inputs;
-    for (const ValueInfo& info : graph().inputs)
-      if (!weights_.contains(info.name)) model_inputs.insert(info.name);
     for (size_t i = 0; i < out_.pieces.size(); ++i) {
       ModelPiece& piece = out_.pieces[i];
-      for (const std::string_view value : values_used(piece.nodes)) {
-        if (const auto weight = weights_.find(value); weight != weights_.end()) piece.weight_bytes += weight->second;
+      const Used used = used_by(piece.nodes);
+      for (const size_t number : weights_of(used, i + 1 == out_.pieces.size()))
+        add(weights_->bytes(number), piece.weight_bytes);
+      for (const std::string_view value : used.values) {
         const auto maker = maker_.find(value);
         const size_t from = maker == maker_.end() ? kNoPiece : piece_of_[maker->second];
-        if (from == i || (from == kNoPiece && !model_inputs.contains(std::string(value)))) continue;
+        if (from == i || (from == kNoPiece && !model_inputs_.contains(value))) continue;
         piece.inputs.emplace_back(value);
         if (from != kNoPiece) outputs[from].emplace(value);
       }
     }
     // Initializers that are outputs are made by the last piece.
     for (const ValueInfo& info : graph().outputs) {
-      if (model_inputs.contains(info.name)) continue;
+      if (model_inputs_.contains(info.name)) continue;
       const auto maker = maker_.find(info.name);
       const bool is_made = maker != maker_.end() && piece_of_[maker->second] != kNoPiece;
       outputs[is_made ? piece_of_[maker->second] : out_.pieces.size() - 1].insert(info.name);
@@ -472,7 +506,8 @@ class Divider {
   std::vector<std::string> reasons_;  // of each node: why it is not in the target
   std::vector<bool> is_known_;        // of each node: a result of it became an initializer
   std::unordered_map<std::string_view, size_t> maker_;
-  std::unordered_map<std::string_view, uint64_t> weights_;  // bytes of initializers
+  std::optional<PieceWeights> weights_;
+  std::unordered_set<std::string_view> model_inputs_;  // without initializers that are listed there
   ModelUnits units_;
   Division division_;
   std::vector<size_t> piece_of_;  // of each node

@@ -16,7 +16,11 @@ uint64_t capped_sum(uint64_t a, uint64_t b) { return b > UINT64_MAX - a ? UINT64
 
 }  // namespace
 
-uint64_t OrderedUnit::bytes() const { return capped_sum(weight_bytes, activation_bytes); }
+uint64_t OrderedUnit::bytes() const {
+  uint64_t sum = activation_bytes;
+  for (const PartWeights& part : weights) sum = capped_sum(sum, part.bytes);
+  return sum;
+}
 
 // best[i]: of the order before place i, cut into whole pieces.
 std::vector<size_t> cut_by_memory(const std::vector<OrderedUnit>& order, FewestOf what) {
@@ -39,10 +43,15 @@ std::vector<size_t> cut_by_memory(const std::vector<OrderedUnit>& order, FewestO
   std::vector<Cost> best(order.size() + 1, kNone);
   std::vector<size_t> begin(order.size() + 1);  // of the last piece
   best[0] = {0, 0};
+  size_t numbers = 0;
+  for (const OrderedUnit& unit : order)
+    for (const PartWeights& part : unit.weights) numbers = std::max(numbers, part.number + 1);
+  std::vector<size_t> counted_for(numbers);  // the last end for which the weights were counted
   for (size_t end = 1; end <= order.size(); ++end) {
     uint64_t weights = 0, activations = 0;
     for (size_t place = end; place-- > 0;) {
-      weights = capped_sum(weights, order[place].weight_bytes);
+      for (const PartWeights& part : order[place].weights)
+        if (std::exchange(counted_for[part.number], end) != end) weights = capped_sum(weights, part.bytes);
       activations = std::max(activations, order[place].activation_bytes);
       if (capped_sum(weights, activations) > order[place].limit) break;
       const bool is_first = place == 0;
