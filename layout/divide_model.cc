@@ -74,11 +74,14 @@ class Divider {
   }
 
   DividedModel divide() {
+    left_out_.assign(graph().nodes.size(), "");
     do {
-      units_ =
-          make_units(out_.model, types_, reasons_, {.penalty = options_.penalty}, options_.measured, options_.groups);
-      choose();
-    } while (!make_pieces() || !all_convert());
+      do {
+        units_ =
+            make_units(out_.model, types_, reasons_, {.penalty = options_.penalty}, options_.measured, options_.groups);
+        choose();
+      } while (!make_pieces() || !all_convert());
+    } while (!are_few_pieces());
     if (std::all_of(out_.pieces.begin(), out_.pieces.end(), [](const auto& piece) { return piece.outputs.empty(); }))
       throw Error(Code::kUnsupported, "no output of the model is computed: there is nothing to divide",
                   {.file = out_.model.path});
@@ -153,7 +156,7 @@ class Divider {
   }
 
   void choose() {
-    const UnitGraph& graph = units_.graph;
+    UnitGraph graph = units_.graph;
     division_ = {};
     out_.certificate.clear();
     out_.fewest = 0;
@@ -161,6 +164,7 @@ class Divider {
     if (graph.units.empty()) return;
     const FewestPieces fewest = fewest_pieces(graph);
     out_.fewest = fewest.division.pieces;
+    fewest_in_target_ = fewest.division.pieces_in_target();
     for (const std::vector<size_t>& path : fewest.paths) {
       out_.certificate.emplace_back();
       for (const size_t unit : path) out_.certificate.back().push_back(out_.nodes[units_.nodes[unit].front()].name);
@@ -168,19 +172,24 @@ class Divider {
     PieceLimits limits = piece_limits();
     limits.pieces = std::min(limits.pieces, graph.units.size() + 1);
     if (options_.prefer == Prefer::kCheap) {
+      for (size_t unit = 0; unit < graph.units.size(); ++unit)
+        if (is_left_out(unit)) graph.units[unit].work[static_cast<size_t>(PieceRuntime::kTarget)] = kCannotRun;
       division_ = division_of_fewer_parts(graph, {kPerSwitch, kPerByte}, limits);
       improve(graph, {kPerSwitch, kPerByte}, 1, limits);
+      out_.is_cheapest = out_.is_cheapest && times_left_out_ == 0;
       return;
     }
-    check_limits(out_.fewest, fewest.division.pieces_in_target(),
-                 "when all that the target can run is there; --prefer cheap leaves some of it to ONNX");
     division_ = fewest.division;
-    UnitGraph fixed = graph;
-    for (Unit& unit : fixed.units)
+    for (Unit& unit : graph.units)
       if (unit.in_target()) unit.work[static_cast<size_t>(PieceRuntime::kOnnx)] = kCannotRun;
     const bool is_fewest = options_.prefer == Prefer::kFewest;
     if (is_fewest) limits.pieces = out_.fewest;
-    improve(fixed, {is_fewest ? 0 : kPerSwitch, kPerByte}, out_.fewest, limits);
+    improve(graph, {is_fewest ? 0 : kPerSwitch, kPerByte}, out_.fewest, limits);
+  }
+
+  bool is_left_out(size_t unit) const {
+    const std::vector<size_t>& nodes = units_.nodes[unit];
+    return std::any_of(nodes.begin(), nodes.end(), [&](size_t node) { return !left_out_[node].empty(); });
   }
 
   PieceLimits piece_limits() const {
@@ -188,16 +197,6 @@ class Divider {
     if (options_.max_pieces > 0) out.pieces = options_.max_pieces;
     if (options_.max_target_pieces > 0) out.in_target = options_.max_target_pieces;
     return out;
-  }
-
-  void check_limits(size_t pieces, size_t in_target, std::string_view why) const {
-    const PieceLimits limits = piece_limits();
-    if (pieces > limits.pieces)
-      throw Error(Code::kUsage,
-                  fmt::format("--max-pieces {}: at least {} pieces are needed {}", limits.pieces, pieces, why));
-    if (in_target > limits.in_target)
-      throw Error(Code::kUsage, fmt::format("max_pieces {} of the target: at least {} of its pieces are needed {}",
-                                            limits.in_target, in_target, why));
   }
 
   // All that a division into so many pieces may cost. As a double: absurd shapes must not overflow it.
@@ -262,13 +261,6 @@ class Divider {
     }
     if (out_.pieces.empty()) out_.pieces.emplace_back();
     find_borders();
-    const auto in_target = std::count_if(out_.pieces.begin(), out_.pieces.end(), [](const ModelPiece& piece) {
-      return piece.runtime == PieceRuntime::kTarget;
-    });
-    check_limits(out_.pieces.size(), static_cast<size_t>(in_target),
-                 options_.max_target_pieces > 0
-                     ? "with so few bytes for each; --exclude-op and --exclude-node leave nodes to ONNX"
-                     : "with so few bytes for each");
     return true;
   }
 
@@ -468,6 +460,60 @@ class Divider {
     return refused.empty();
   }
 
+  // ---- The number of pieces ----
+
+  // How many pieces a limit allows, and how many there are and have to be.
+  struct PieceCount {
+    size_t most, found, least;
+    size_t surplus() const { return found > most ? found - most : 0; }
+  };
+
+  // False: a division into fewer pieces is to be tried, because cuts for memory made too many. Whether the target can
+  // run nodes is known by then: those that it cannot run need no pieces there.
+  bool are_few_pieces() {
+    const PieceLimits limits = piece_limits();
+    const auto in_target = std::count_if(out_.pieces.begin(), out_.pieces.end(), [](const ModelPiece& piece) {
+      return piece.runtime == PieceRuntime::kTarget;
+    });
+    const PieceCount all{limits.pieces, out_.pieces.size(), out_.fewest};
+    const PieceCount inside{limits.in_target, static_cast<size_t>(in_target), fewest_in_target_};
+    if (all.surplus() == 0 && inside.surplus() == 0) return true;
+    const std::string limit = all.surplus() > 0 ? fmt::format("--max-pieces {}", all.most)
+                                                : fmt::format("max_pieces {} of the target", inside.most);
+    const PieceCount& count = all.surplus() > 0 ? all : inside;
+    if (options_.prefer == Prefer::kCheap && leave_out(std::max(all.surplus(), inside.surplus()), limit)) return false;
+    const std::string_view pieces = all.surplus() > 0 ? "pieces" : "of its pieces";
+    const std::string_view others =
+        options_.prefer == Prefer::kCheap ? "" : "; --prefer cheap leaves to ONNX what the target can run";
+    if (options_.prefer != Prefer::kCheap && count.least > count.most)
+      throw Error(Code::kUsage, fmt::format("{}: at least {} {} are needed when all that the target can run is there{}",
+                                            limit, count.least, pieces, others));
+    throw Error(Code::kUsage,
+                fmt::format("{}: with so few bytes for each no division into so few was found; one with {} {} was{}",
+                            limit, count.found, pieces, others));
+  }
+
+  // Leaves pieces of the target to ONNX, those of the least work first. More at once each time, as each time costs a
+  // division, and at last all: then every piece is as large as its limit lets it. False: none is left.
+  bool leave_out(size_t surplus, const std::string& limit) {
+    std::vector<std::pair<uint64_t, size_t>> inside;  // work, piece
+    for (size_t i = 0; i < out_.pieces.size(); ++i) {
+      if (out_.pieces[i].runtime != PieceRuntime::kTarget) continue;
+      inside.emplace_back(0, i);
+      std::set<size_t> units;
+      for (const size_t node : out_.pieces[i].nodes) units.insert(units_.unit[node]);
+      for (const size_t unit : units) add(units_.graph.units[unit].in(PieceRuntime::kOnnx), inside.back().first);
+    }
+    std::sort(inside.begin(), inside.end());
+    const size_t count = std::max(surplus / 2, size_t{1} << std::min<size_t>(times_left_out_, 20));
+    inside.resize(std::min(inside.size(), count));
+    for (const auto& [work, piece] : inside)
+      for (const size_t node : out_.pieces[piece].nodes)
+        left_out_[node] = fmt::format("with it in the target there would be more pieces than {} allows", limit);
+    ++times_left_out_;
+    return !inside.empty();
+  }
+
   // ---- The result ----
 
   void tell() {
@@ -498,6 +544,7 @@ class Divider {
   std::string unit_reason(size_t node) const {
     for (const size_t other : units_.nodes[units_.unit[node]])
       if (!reasons_[other].empty()) return fmt::format("it stays with node '{}'", out_.nodes[other].name);
+    if (!left_out_[node].empty()) return left_out_[node];
     return "in the target it would cost more than it saves";
   }
 
@@ -512,6 +559,9 @@ class Divider {
   Division division_;
   std::vector<size_t> piece_of_;  // of each node
   std::set<std::vector<size_t>> done_;
+  std::vector<std::string> left_out_;  // of each node: why it is left to ONNX, though the target could run it
+  size_t times_left_out_ = 0;
+  size_t fewest_in_target_ = 0;
   DividedModel out_;
 };
 

@@ -164,3 +164,46 @@ def test_sparse_weights(tmp_path):
     indices = numpy_helper.from_array(np.arange(1000, dtype=np.int64) * 4, "w_indices")
     made = rows([constant("w", sparse_value=helper.make_sparse_tensor(values, indices, [64, 64])), product("x,w", "y")])
     assert [piece["weight_bytes"] for piece in divided(made, tmp_path / "m.onnx")] == [12_000]
+
+
+def chain(count):
+    """m0, m1, ...: products with a matrix each."""
+    names = ["x", *(f"v{i}" for i in range(1, count)), "y"]
+    nodes = [helper.make_node("MatMul", [names[i], f"w{i}"], [names[i + 1]], name=f"m{i}") for i in range(count)]
+    return rows(nodes, [models.weight(f"w{i}", 64, 64) for i in range(count)])
+
+
+def test_few_pieces_for_memory(tmp_path):
+    """Two matrices fit in a piece. The target is much faster, and cannot have the fourth product of five: where that
+    needs four pieces for memory, three of other nodes in ONNX exist."""
+    mixed = chain(5)
+    path = mixed.save(tmp_path / "m.onnx")
+    times = [
+        {"in_target": inside, "run_seconds": seconds, "runs": 1, "node_names": [f"m{i}"]}
+        for i in range(5)
+        for inside, seconds in ((True, 0.0001), (False, 0.01))
+    ]
+    (tmp_path / "costs.json").write_text(json.dumps({"pieces": times}))
+    options = ["--max-piece", "34000", "--costs", tmp_path / "costs.json", "--exclude-node", "m3"]
+    assert len(divided(mixed, path, *options)) == 4
+    partition(path, tmp_path / "p", *options, "--max-pieces", "3")
+    manifest = read(tmp_path / "p")
+    assert len(manifest["pieces"]) == 3 and any(piece["in_target"] for piece in manifest["pieces"])
+    assert any("more pieces than --max-pieces 3 allows" in of["reason"] for of in manifest["nodes"])
+    with lowtide.Runner(tmp_path / "p") as runner:
+        agree(runner.run(mixed.feed), whole(path, mixed.feed))
+    for limit, prefer, found in ((2, "cheap", 3), (3, "coverage", 4), (3, "fewest", 4)):
+        done = converter.run("partition", path, "--dry-run", *options, f"--max-pieces={limit}", f"--prefer={prefer}")
+        words = f"no division into so few was found; one with {found} pieces was"
+        assert done.returncode == 2 and f"--max-pieces {limit}: with so few bytes" in done.stderr, done
+        assert words in done.stderr and done.stderr.count("\n") == 1, done
+
+
+def test_few_pieces_for_memory_all_in_onnx(tmp_path):
+    """The target has one of two products, and its pieces are smaller."""
+    mixed = chain(6)
+    excluded = [option for i in (1, 3, 5) for option in ("--exclude-node", f"m{i}")]
+    options = ["--max-piece", "34000", "--penalty", "1000", *excluded]
+    assert len(divided(mixed, tmp_path / "m.onnx", *options)) == 6
+    pieces = divided(mixed, tmp_path / "m.onnx", *options, "--max-pieces", "3")
+    assert [(piece["in_target"], piece["weight_bytes"]) for piece in pieces] == [(False, 2 * MATRIX)] * 3
