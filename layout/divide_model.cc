@@ -49,7 +49,8 @@ constexpr double kMostCosts = 0x1p50;
 
 class Divider {
  public:
-  Divider(onnx::Model&& model, const DivideOptions& options, stream::Budget& budget) : options_(options) {
+  Divider(onnx::Model&& model, const DivideOptions& options, stream::Budget& budget)
+      : options_(options), budget_(budget) {
     check_ends(model);
     types_ = find_types(model, options.types, budget);
     out_.model = std::move(model);
@@ -310,6 +311,7 @@ class Divider {
     std::vector<size_t> place(order.size());
     for (size_t i = 0; i < order.size(); ++i) place[order[i]] = i;
     std::vector<OrderedUnit> out(order.size());
+    uint64_t listed_bytes = 0;
     std::unordered_map<std::string_view, size_t> last_user;  // of inputs of the model: its place
     auto limit_to = [](uint64_t bytes, OrderedUnit& unit) {
       if (bytes > 0) unit.limit = std::min(unit.limit, bytes);
@@ -326,6 +328,10 @@ class Divider {
       const Used used = used_by(units_.nodes[order[i]]);
       for (const size_t number : weights_of(used, i + 1 == order.size()))
         out[i].weights.push_back({number, weights_->bytes(number)});
+      // Each of many parts may use each of many weights: a file of few bytes says so.
+      listed_bytes += out[i].weights.size() * sizeof(PartWeights);
+      if (listed_bytes > budget_.available())
+        throw Error(Code::kBudget, "the list of weights of each part is larger than --max-rss lets it: give more");
       for (const std::string_view value : used.values)
         if (model_inputs_.contains(value)) last_user[value] = i;
     }
@@ -549,6 +555,7 @@ class Divider {
   }
 
   const DivideOptions& options_;
+  stream::Budget& budget_;
   ModelTypes types_;
   std::vector<std::string> reasons_;  // of each node: why it is not in the target
   std::vector<bool> is_known_;        // of each node: a result of it became an initializer

@@ -39,13 +39,13 @@ Extents extents_in(const onnx::ValueInfo& info) {
   return out;
 }
 
-uint64_t product_of(const Extents& extents) {
+uint64_t elements_of_extents(const Extents& extents) {
   uint64_t product = 1;
   for (const uint64_t extent : extents) product = saturated_product(product, extent);
   return product;
 }
 
-uint64_t elements_in(const onnx::ValueInfo& info) { return product_of(extents_in(info)); }
+uint64_t elements_in(const onnx::ValueInfo& info) { return elements_of_extents(extents_in(info)); }
 
 onnx::ValueInfo typed(stream::DType dtype, const stream::Shape& dims) {
   onnx::ValueInfo out{.type = onnx::ValueInfo::Type::kTensor, .dtype = dtype, .has_shape = true};
@@ -277,7 +277,7 @@ class Units {
       // All axes but the first one: what a result takes, or what an element gives that a transposed one takes.
       uint64_t products = results;
       if (has("ConvTranspose"))
-        if (const std::optional<Extents> input = extents_of(node.inputs[0])) products = product_of(*input);
+        if (const std::optional<Extents> input = extents_of(node.inputs[0])) products = elements_of_extents(*input);
       for (size_t axis = 1; axis < weight->size(); ++axis) products = saturated_product(products, (*weight)[axis]);
       return products;
     }

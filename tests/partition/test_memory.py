@@ -207,3 +207,23 @@ def test_few_pieces_for_memory_all_in_onnx(tmp_path):
     assert len(divided(mixed, tmp_path / "m.onnx", *options)) == 6
     pieces = divided(mixed, tmp_path / "m.onnx", *options, "--max-pieces", "3")
     assert [(piece["in_target"], piece["weight_bytes"]) for piece in pieces] == [(False, 2 * MATRIX)] * 3
+
+
+def test_many_parts_that_use_many_weights(tmp_path):
+    """Two thousand parts use the sum of two thousand Constants: four million uses in a file of few bytes."""
+    count = 2000
+    one = numpy_helper.from_array(np.float32([0.5]))
+    names = [f"c{i}" for i in range(count)]
+    mixed = models.Mixed(
+        [helper.make_node("Constant", [], [name], value=one) for name in names]
+        + [helper.make_node("Sum", names, ["s"])]
+        + [helper.make_node("Add", [f"v{i}", "s"], [f"v{i + 1}"]) for i in range(count)],
+        [models.typed("v0", [1])],
+        [models.typed(f"v{count}", [1])],
+        {},
+    )
+    path = mixed.save(tmp_path / "m.onnx")
+    options = ["--dry-run", "--target", "onnx", "--max-piece", "64K"]
+    done = converter.run("partition", path, *options)
+    assert done.returncode == 9 and "list of weights of each part" in done.stderr, done
+    assert converter.run("partition", path, *options, "--max-rss", "1G").returncode == 0
