@@ -4,6 +4,7 @@
 import json
 
 import numpy as np
+import onnx
 import pytest
 from onnx import helper, numpy_helper
 
@@ -113,8 +114,6 @@ def test_weights_that_several_nodes_use_count_once(tmp_path):
 
 def test_functions_count_once(tmp_path):
     """Two calls of one function are one matrix of a piece."""
-    import onnx
-
     path = rows(
         [
             helper.make_node("times", ["x"], ["a"], name="one", domain="own"),
