@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <unordered_map>
@@ -17,6 +18,7 @@
 #include "layout/partition/cheapest.h"
 #include "layout/partition/fewer_parts.h"
 #include "layout/partition/fewest.h"
+#include "layout/piece_weights.h"
 #include "layout/sub_model.h"
 #include "layout/value_names.h"
 
@@ -47,7 +49,8 @@ constexpr double kMostCosts = 0x1p50;
 
 class Divider {
  public:
-  Divider(onnx::Model&& model, const DivideOptions& options, stream::Budget& budget) : options_(options) {
+  Divider(onnx::Model&& model, const DivideOptions& options, stream::Budget& budget)
+      : options_(options), budget_(budget) {
     check_ends(model);
     types_ = find_types(model, options.types, budget);
     out_.model = std::move(model);
@@ -66,18 +69,20 @@ class Divider {
     for (size_t i = 0; i < graph().nodes.size(); ++i)
       for (const std::string& name : graph().nodes[i].outputs)
         if (!name.empty()) maker_.emplace(name, i);
-    for (const onnx::Tensor& tensor : graph().initializers)
-      weights_.emplace(tensor.name, tensor.data ? tensor.data->bytes() : 0);
-    for (const onnx::SparseTensor& tensor : graph().sparse_initializers)
-      weights_.emplace(tensor.values.name, tensor.values.data ? tensor.values.data->bytes() : 0);
+    weights_.emplace(out_.model);
+    for (const ValueInfo& info : graph().inputs)
+      if (!weights_->of_value(info.name)) model_inputs_.insert(info.name);
   }
 
   DividedModel divide() {
+    left_out_.assign(graph().nodes.size(), "");
     do {
-      units_ =
-          make_units(out_.model, types_, reasons_, {.penalty = options_.penalty}, options_.measured, options_.groups);
-      choose();
-    } while (!make_pieces() || !all_convert());
+      do {
+        units_ =
+            make_units(out_.model, types_, reasons_, {.penalty = options_.penalty}, options_.measured, options_.groups);
+        choose();
+      } while (!make_pieces() || !all_convert());
+    } while (!are_few_pieces());
     if (std::all_of(out_.pieces.begin(), out_.pieces.end(), [](const auto& piece) { return piece.outputs.empty(); }))
       throw Error(Code::kUnsupported, "no output of the model is computed: there is nothing to divide",
                   {.file = out_.model.path});
@@ -152,7 +157,7 @@ class Divider {
   }
 
   void choose() {
-    const UnitGraph& graph = units_.graph;
+    UnitGraph graph = units_.graph;
     division_ = {};
     out_.certificate.clear();
     out_.fewest = 0;
@@ -160,6 +165,7 @@ class Divider {
     if (graph.units.empty()) return;
     const FewestPieces fewest = fewest_pieces(graph);
     out_.fewest = fewest.division.pieces;
+    fewest_in_target_ = fewest.division.pieces_in_target();
     for (const std::vector<size_t>& path : fewest.paths) {
       out_.certificate.emplace_back();
       for (const size_t unit : path) out_.certificate.back().push_back(out_.nodes[units_.nodes[unit].front()].name);
@@ -167,19 +173,24 @@ class Divider {
     PieceLimits limits = piece_limits();
     limits.pieces = std::min(limits.pieces, graph.units.size() + 1);
     if (options_.prefer == Prefer::kCheap) {
+      for (size_t unit = 0; unit < graph.units.size(); ++unit)
+        if (is_left_out(unit)) graph.units[unit].work[static_cast<size_t>(PieceRuntime::kTarget)] = kCannotRun;
       division_ = division_of_fewer_parts(graph, {kPerSwitch, kPerByte}, limits);
       improve(graph, {kPerSwitch, kPerByte}, 1, limits);
+      out_.is_cheapest = out_.is_cheapest && times_left_out_ == 0;
       return;
     }
-    check_limits(out_.fewest, fewest.division.pieces_in_target(),
-                 "when all that the target can run is there; --prefer cheap leaves some of it to ONNX");
     division_ = fewest.division;
-    UnitGraph fixed = graph;
-    for (Unit& unit : fixed.units)
+    for (Unit& unit : graph.units)
       if (unit.in_target()) unit.work[static_cast<size_t>(PieceRuntime::kOnnx)] = kCannotRun;
     const bool is_fewest = options_.prefer == Prefer::kFewest;
     if (is_fewest) limits.pieces = out_.fewest;
-    improve(fixed, {is_fewest ? 0 : kPerSwitch, kPerByte}, out_.fewest, limits);
+    improve(graph, {is_fewest ? 0 : kPerSwitch, kPerByte}, out_.fewest, limits);
+  }
+
+  bool is_left_out(size_t unit) const {
+    const std::vector<size_t>& nodes = units_.nodes[unit];
+    return std::any_of(nodes.begin(), nodes.end(), [&](size_t node) { return !left_out_[node].empty(); });
   }
 
   PieceLimits piece_limits() const {
@@ -187,16 +198,6 @@ class Divider {
     if (options_.max_pieces > 0) out.pieces = options_.max_pieces;
     if (options_.max_target_pieces > 0) out.in_target = options_.max_target_pieces;
     return out;
-  }
-
-  void check_limits(size_t pieces, size_t in_target, std::string_view why) const {
-    const PieceLimits limits = piece_limits();
-    if (pieces > limits.pieces)
-      throw Error(Code::kUsage,
-                  fmt::format("--max-pieces {}: at least {} pieces are needed {}", limits.pieces, pieces, why));
-    if (in_target > limits.in_target)
-      throw Error(Code::kUsage, fmt::format("max_pieces {} of the target: at least {} of its pieces are needed {}",
-                                            limits.in_target, in_target, why));
   }
 
   // All that a division into so many pieces may cost. As a double: absurd shapes must not overflow it.
@@ -261,13 +262,6 @@ class Divider {
     }
     if (out_.pieces.empty()) out_.pieces.emplace_back();
     find_borders();
-    const auto in_target = std::count_if(out_.pieces.begin(), out_.pieces.end(), [](const ModelPiece& piece) {
-      return piece.runtime == PieceRuntime::kTarget;
-    });
-    check_limits(out_.pieces.size(), static_cast<size_t>(in_target),
-                 options_.max_target_pieces > 0
-                     ? "with so few bytes for each; --exclude-op and --exclude-node leave nodes to ONNX"
-                     : "with so few bytes for each");
     return true;
   }
 
@@ -317,6 +311,8 @@ class Divider {
     std::vector<size_t> place(order.size());
     for (size_t i = 0; i < order.size(); ++i) place[order[i]] = i;
     std::vector<OrderedUnit> out(order.size());
+    uint64_t listed_bytes = 0;
+    std::unordered_map<std::string_view, size_t> last_user;  // of inputs of the model: its place
     auto limit_to = [](uint64_t bytes, OrderedUnit& unit) {
       if (bytes > 0) unit.limit = std::min(unit.limit, bytes);
     };
@@ -329,9 +325,25 @@ class Divider {
         for (const std::string& name : graph().nodes[node].outputs)
           if (const auto type = types_.values.find(name); type != types_.values.end() && made.insert(name).second)
             add(bytes_of(type->second), out[i].activation_bytes);
-      for (const std::string_view value : values_used(units_.nodes[order[i]]))
-        if (const auto weight = weights_.find(value); weight != weights_.end())
-          add(weight->second, out[i].weight_bytes);
+      const Used used = used_by(units_.nodes[order[i]]);
+      for (const size_t number : weights_of(used, i + 1 == order.size()))
+        out[i].weights.push_back({number, weights_->bytes(number)});
+      // Each of many parts may use each of many weights: a file of few bytes says so.
+      listed_bytes += out[i].weights.size() * sizeof(PartWeights);
+      if (listed_bytes > budget_.available())
+        throw Error(Code::kBudget, "the list of weights of each part is larger than --max-rss lets it: give more");
+      for (const std::string_view value : used.values)
+        if (model_inputs_.contains(value)) last_user[value] = i;
+    }
+    // Inputs of the model are there from the start.
+    std::vector<uint64_t> last_used(order.size());
+    for (const auto& [value, user] : last_user)
+      if (const auto type = types_.values.find(std::string(value)); type != types_.values.end())
+        add(bytes_of(type->second), last_used[user]);
+    uint64_t still_used = 0;
+    for (size_t i = order.size(); i-- > 0;) {
+      add(last_used[i], still_used);
+      add(still_used, out[i].activation_bytes);
     }
     for (const SeamValue& value : units_.graph.values) {
       size_t last = place[value.producer];
@@ -344,45 +356,65 @@ class Divider {
     return out;
   }
 
+  struct Used {
+    std::vector<std::string_view> values;
+    std::vector<size_t> nodes;  // those in question, and constant ones
+  };
+
   // All values that nodes use, and those that constant nodes in front of them use. Each is visited once: the number of
   // ways to a value may grow exponentially.
-  std::vector<std::string_view> values_used(const std::vector<size_t>& nodes) const {
-    std::vector<std::string_view> out, open;
+  Used used_by(const std::vector<size_t>& nodes) const {
+    Used out{{}, nodes};
+    std::vector<std::string_view> open;
     std::unordered_set<std::string_view> seen;
+    std::unordered_set<size_t> copied;
     for (const size_t node : nodes) {
       add_values_used(out_.model.graph.nodes[node], open);
       while (!open.empty()) {
         const std::string_view value = open.back();
         open.pop_back();
         if (!seen.insert(value).second) continue;
-        out.push_back(value);
+        out.values.push_back(value);
         const auto maker = maker_.find(value);
-        if (maker != maker_.end() && units_.unit[maker->second] == kNoUnit)
-          add_values_used(out_.model.graph.nodes[maker->second], open);
+        if (maker == maker_.end() || units_.unit[maker->second] != kNoUnit || !copied.insert(maker->second).second)
+          continue;
+        out.nodes.push_back(maker->second);
+        add_values_used(out_.model.graph.nodes[maker->second], open);
       }
     }
     return out;
   }
 
+  // Numbers of weights, each once. The last piece also makes the outputs that are initializers.
+  std::set<size_t> weights_of(const Used& used, bool is_last) const {
+    std::set<size_t> out;
+    if (is_last)
+      for (const ValueInfo& info : out_.model.graph.outputs)
+        if (const auto number = weights_->of_value(info.name)) out.insert(*number);
+    for (const std::string_view value : used.values)
+      if (const auto number = weights_->of_value(value)) out.insert(*number);
+    for (const size_t node : used.nodes) out.insert(weights_->of_node(node).begin(), weights_->of_node(node).end());
+    return out;
+  }
+
   void find_borders() {
     std::vector<std::set<std::string>> outputs(out_.pieces.size());
-    std::unordered_set<std::string> model_inputs;
-    for (const ValueInfo& info : graph().inputs)
-      if (!weights_.contains(info.name)) model_inputs.insert(info.name);
     for (size_t i = 0; i < out_.pieces.size(); ++i) {
       ModelPiece& piece = out_.pieces[i];
-      for (const std::string_view value : values_used(piece.nodes)) {
-        if (const auto weight = weights_.find(value); weight != weights_.end()) piece.weight_bytes += weight->second;
+      const Used used = used_by(piece.nodes);
+      for (const size_t number : weights_of(used, i + 1 == out_.pieces.size()))
+        add(weights_->bytes(number), piece.weight_bytes);
+      for (const std::string_view value : used.values) {
         const auto maker = maker_.find(value);
         const size_t from = maker == maker_.end() ? kNoPiece : piece_of_[maker->second];
-        if (from == i || (from == kNoPiece && !model_inputs.contains(std::string(value)))) continue;
+        if (from == i || (from == kNoPiece && !model_inputs_.contains(value))) continue;
         piece.inputs.emplace_back(value);
         if (from != kNoPiece) outputs[from].emplace(value);
       }
     }
     // Initializers that are outputs are made by the last piece.
     for (const ValueInfo& info : graph().outputs) {
-      if (model_inputs.contains(info.name)) continue;
+      if (model_inputs_.contains(info.name)) continue;
       const auto maker = maker_.find(info.name);
       const bool is_made = maker != maker_.end() && piece_of_[maker->second] != kNoPiece;
       outputs[is_made ? piece_of_[maker->second] : out_.pieces.size() - 1].insert(info.name);
@@ -434,6 +466,60 @@ class Divider {
     return refused.empty();
   }
 
+  // ---- The number of pieces ----
+
+  // How many pieces a limit allows, and how many there are and have to be.
+  struct PieceCount {
+    size_t most, found, least;
+    size_t surplus() const { return found > most ? found - most : 0; }
+  };
+
+  // False: a division into fewer pieces is to be tried, because cuts for memory made too many. Whether the target can
+  // run nodes is known by then: those that it cannot run need no pieces there.
+  bool are_few_pieces() {
+    const PieceLimits limits = piece_limits();
+    const auto in_target = std::count_if(out_.pieces.begin(), out_.pieces.end(), [](const ModelPiece& piece) {
+      return piece.runtime == PieceRuntime::kTarget;
+    });
+    const PieceCount all{limits.pieces, out_.pieces.size(), out_.fewest};
+    const PieceCount inside{limits.in_target, static_cast<size_t>(in_target), fewest_in_target_};
+    if (all.surplus() == 0 && inside.surplus() == 0) return true;
+    const std::string limit = all.surplus() > 0 ? fmt::format("--max-pieces {}", all.most)
+                                                : fmt::format("max_pieces {} of the target", inside.most);
+    const PieceCount& count = all.surplus() > 0 ? all : inside;
+    if (options_.prefer == Prefer::kCheap && leave_out(std::max(all.surplus(), inside.surplus()), limit)) return false;
+    const std::string_view pieces = all.surplus() > 0 ? "pieces" : "of its pieces";
+    const std::string_view others =
+        options_.prefer == Prefer::kCheap ? "" : "; --prefer cheap leaves to ONNX what the target can run";
+    if (options_.prefer != Prefer::kCheap && count.least > count.most)
+      throw Error(Code::kUsage, fmt::format("{}: at least {} {} are needed when all that the target can run is there{}",
+                                            limit, count.least, pieces, others));
+    throw Error(Code::kUsage,
+                fmt::format("{}: with so few bytes for each no division into so few was found; one with {} {} was{}",
+                            limit, count.found, pieces, others));
+  }
+
+  // Leaves pieces of the target to ONNX, those of the least work first. More at once each time, as each time costs a
+  // division, and at last all: then every piece is as large as its limit lets it. False: none is left.
+  bool leave_out(size_t surplus, const std::string& limit) {
+    std::vector<std::pair<uint64_t, size_t>> inside;  // work, piece
+    for (size_t i = 0; i < out_.pieces.size(); ++i) {
+      if (out_.pieces[i].runtime != PieceRuntime::kTarget) continue;
+      inside.emplace_back(0, i);
+      std::set<size_t> units;
+      for (const size_t node : out_.pieces[i].nodes) units.insert(units_.unit[node]);
+      for (const size_t unit : units) add(units_.graph.units[unit].in(PieceRuntime::kOnnx), inside.back().first);
+    }
+    std::sort(inside.begin(), inside.end());
+    const size_t count = std::max(surplus / 2, size_t{1} << std::min<size_t>(times_left_out_, 20));
+    inside.resize(std::min(inside.size(), count));
+    for (const auto& [work, piece] : inside)
+      for (const size_t node : out_.pieces[piece].nodes)
+        left_out_[node] = fmt::format("with it in the target there would be more pieces than {} allows", limit);
+    ++times_left_out_;
+    return !inside.empty();
+  }
+
   // ---- The result ----
 
   void tell() {
@@ -464,19 +550,25 @@ class Divider {
   std::string unit_reason(size_t node) const {
     for (const size_t other : units_.nodes[units_.unit[node]])
       if (!reasons_[other].empty()) return fmt::format("it stays with node '{}'", out_.nodes[other].name);
+    if (!left_out_[node].empty()) return left_out_[node];
     return "in the target it would cost more than it saves";
   }
 
   const DivideOptions& options_;
+  stream::Budget& budget_;
   ModelTypes types_;
   std::vector<std::string> reasons_;  // of each node: why it is not in the target
   std::vector<bool> is_known_;        // of each node: a result of it became an initializer
   std::unordered_map<std::string_view, size_t> maker_;
-  std::unordered_map<std::string_view, uint64_t> weights_;  // bytes of initializers
+  std::optional<PieceWeights> weights_;
+  std::unordered_set<std::string_view> model_inputs_;  // without initializers that are listed there
   ModelUnits units_;
   Division division_;
   std::vector<size_t> piece_of_;  // of each node
   std::set<std::vector<size_t>> done_;
+  std::vector<std::string> left_out_;  // of each node: why it is left to ONNX, though the target could run it
+  size_t times_left_out_ = 0;
+  size_t fewest_in_target_ = 0;
   DividedModel out_;
 };
 

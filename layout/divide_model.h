@@ -24,7 +24,7 @@ struct ModelPiece {
   PieceRuntime runtime = PieceRuntime::kOnnx;
   std::vector<size_t> nodes;                 // of DividedModel::model, ascending; without copies of constant nodes
   std::vector<std::string> inputs, outputs;  // values
-  uint64_t weight_bytes = 0;                 // of the initializers that it uses
+  uint64_t weight_bytes = 0;                 // as piece_weights.h counts them
 };
 
 struct DivideOptions {

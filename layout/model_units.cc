@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -27,13 +28,29 @@ uint64_t saturated_product(uint64_t a, uint64_t b) {
   return b != 0 && a > std::numeric_limits<uint64_t>::max() / b ? std::numeric_limits<uint64_t>::max() : a * b;
 }
 
-uint64_t elements_in(const onnx::ValueInfo& info) {
-  uint64_t elements = 1;
+using Extents = std::vector<uint64_t>;
+
+Extents extents_in(const onnx::ValueInfo& info) {
+  Extents out;
   for (size_t axis = 0; axis < info.dims.size(); ++axis) {
     const int64_t dim = info.dims[axis].value;
-    elements = saturated_product(elements, dim >= 0 ? static_cast<uint64_t>(dim) : axis == 0 ? 1 : kAssumedExtent);
+    out.push_back(dim >= 0 ? static_cast<uint64_t>(dim) : axis == 0 ? 1 : kAssumedExtent);
   }
-  return elements;
+  return out;
+}
+
+uint64_t elements_of_extents(const Extents& extents) {
+  uint64_t product = 1;
+  for (const uint64_t extent : extents) product = saturated_product(product, extent);
+  return product;
+}
+
+uint64_t elements_in(const onnx::ValueInfo& info) { return elements_of_extents(extents_in(info)); }
+
+onnx::ValueInfo typed(stream::DType dtype, const stream::Shape& dims) {
+  onnx::ValueInfo out{.type = onnx::ValueInfo::Type::kTensor, .dtype = dtype, .has_shape = true};
+  for (const int64_t dim : dims) out.dims.push_back({dim, ""});
+  return out;
 }
 
 class Units {
@@ -53,9 +70,10 @@ class Units {
         if (!name.empty()) maker_.emplace(name, i);
       add_values_used(graph_.nodes[i], used_[i]);
     }
-    for (const onnx::Tensor& tensor : graph_.initializers) constants_.emplace(tensor.name, tensor.dims);
+    for (const onnx::Tensor& tensor : graph_.initializers)
+      constants_.emplace(tensor.name, typed(tensor.dtype, tensor.dims));
     for (const onnx::SparseTensor& tensor : graph_.sparse_initializers)
-      constants_.emplace(tensor.values.name, tensor.dims);
+      constants_.emplace(tensor.values.name, typed(tensor.values.dtype, tensor.dims));
     for (const onnx::ValueInfo& output : graph_.outputs) outputs_.insert(output.name);
     for (const onnx::Node* node : in_order(graph_)) order_.push_back(static_cast<size_t>(node - graph_.nodes.data()));
   }
@@ -235,32 +253,53 @@ class Units {
     const onnx::Node& here = graph_.nodes[node];
     uint64_t bytes = 0, results = 0;
     auto add = [&](std::string_view value) {
-      const auto type = types_.values.find(std::string(value));
-      if (type == types_.values.end()) return uint64_t{0};
-      bytes += std::min(bytes_of(type->second), kMostEstimate);
-      return elements_in(type->second);
+      const onnx::ValueInfo* type = type_of(value);
+      if (!type) return uint64_t{0};
+      bytes += std::min(bytes_of(*type), kMostEstimate);
+      return elements_in(*type);
     };
     for (const std::string_view value : used_[node]) add(value);
     for (const std::string& name : here.outputs) results = std::max(results, add(name));
     const uint64_t moved = std::min(saturated_product(bytes, costs_.per_byte), kMostEstimate);
-    const uint64_t products = std::min(saturated_product(results, products_of_a_result(here)), kMostEstimate);
+    const uint64_t products = std::min(products_of(here, results), kMostEstimate);
     return std::min(moved + std::min(saturated_product(products, costs_.per_product), kMostEstimate), kMostEstimate);
   }
 
-  // Of convolutions and matrix products; 0 of others, whose work is moving bytes.
-  uint64_t products_of_a_result(const onnx::Node& node) const {
+  // Of convolutions and matrix products; 0 of others, whose work is moving bytes. `results`: elements.
+  uint64_t products_of(const onnx::Node& node, uint64_t results) const {
     const bool is_quantized = node.op_type.starts_with("QLinear");
     const size_t place = is_quantized ? 3 : 1;
     if (node.inputs.size() <= place) return 0;
-    const auto weight = constants_.find(node.inputs[place]);
-    const bool is_convolution = node.op_type.find("Conv") != std::string::npos;
-    const bool is_product = node.op_type.find("MatMul") != std::string::npos || node.op_type == "Gemm";
-    if (is_convolution && weight != constants_.end() && weight->second.size() > 1 && weight->second[0] > 0)
-      return stream::element_count(weight->second) / static_cast<uint64_t>(weight->second[0]);
-    if (!is_product) return 0;
-    const auto left = types_.values.find(node.inputs[0]);
-    if (left == types_.values.end() || left->second.dims.empty()) return 1;
-    return static_cast<uint64_t>(std::max<int64_t>(left->second.dims.back().value, 1));
+    auto has = [&](std::string_view word) { return node.op_type.find(word) != std::string::npos; };
+    if (has("Conv")) {
+      const std::optional<Extents> weight = extents_of(node.inputs[place]);
+      if (!weight || weight->size() < 2) return 0;
+      // All axes but the first one: what a result takes, or what an element gives that a transposed one takes.
+      uint64_t products = results;
+      if (has("ConvTranspose"))
+        if (const std::optional<Extents> input = extents_of(node.inputs[0])) products = elements_of_extents(*input);
+      for (size_t axis = 1; axis < weight->size(); ++axis) products = saturated_product(products, (*weight)[axis]);
+      return products;
+    }
+    if (!has("MatMul") && !has("Gemm")) return 0;
+    const std::optional<Extents> left = extents_of(node.inputs[0]);
+    if (!left || left->empty()) return results;
+    const onnx::Attribute* transposed = node.find("transA");
+    const size_t depth = transposed && transposed->i != 0 && left->size() > 1 ? 2 : 1;
+    return saturated_product(results, std::max<uint64_t>((*left)[left->size() - depth], 1));
+  }
+
+  // Of an initializer, or of another value whose type is known: a weight may be made by a Constant or a
+  // DequantizeLinear.
+  const onnx::ValueInfo* type_of(std::string_view value) const {
+    if (const auto constant = constants_.find(value); constant != constants_.end()) return &constant->second;
+    const auto type = types_.values.find(std::string(value));
+    return type == types_.values.end() ? nullptr : &type->second;
+  }
+
+  std::optional<Extents> extents_of(std::string_view value) const {
+    const onnx::ValueInfo* type = type_of(value);
+    return type && type->has_shape ? std::optional(extents_in(*type)) : std::nullopt;
   }
 
   const onnx::Graph& graph_;
@@ -275,7 +314,7 @@ class Units {
   std::array<std::vector<double>, 2> factor_of_;
   std::vector<std::vector<std::string_view>> used_;  // by each node
   std::unordered_map<std::string_view, size_t> maker_;
-  std::unordered_map<std::string_view, stream::Shape> constants_;
+  std::unordered_map<std::string_view, onnx::ValueInfo> constants_;
   std::unordered_set<std::string_view> outputs_;
   std::vector<size_t> order_;
   std::vector<bool> is_constant_;

@@ -3,7 +3,9 @@
 
 import json
 
+import numpy as np
 import pytest
+from onnx import helper, numpy_helper
 
 import lowtide
 from tests.partition import models
@@ -102,3 +104,86 @@ def test_bad_costs(case, tmp_path):
     done = converter.run("partition", path, "-o", tmp_path / "pieces", "--costs", file)
     assert done.returncode in (2, 6) and words in done.stderr and done.stderr.count("\n") == 1, done
     assert not (tmp_path / "pieces").exists()
+
+
+def excluded_sin(nodes, x, y, constants):
+    """What nodes make of x is a, and Sin, which is excluded, makes y of it."""
+    return models.Mixed(
+        [*nodes, models.node("Sin", "a", "y")],
+        [models.typed("x", x)],
+        [models.typed("y", y)],
+        {"x": models.numbers(*x)},
+        constants,
+    )
+
+
+def convolution(*before, constants, weight="w"):
+    conv = models.node("Conv", f"x,{weight}", "a", pads=[1, 1, 1, 1])
+    return excluded_sin([*before, conv], [1, 16, 16, 16], [1, 16, 16, 16], constants)
+
+
+def kernel(name="w"):
+    return models.weight(name, 16, 16, 3, 3)
+
+
+def quantized_weight():
+    array = np.arange(16 * 16 * 9).reshape(16, 16, 3, 3).astype(np.int8)
+    return [
+        numpy_helper.from_array(array, "q"),
+        numpy_helper.from_array(np.float32(0.1), "scale"),
+        numpy_helper.from_array(np.int8(0), "zero"),
+    ]
+
+
+# Each has so many products that the target is worth the change of the runtime behind them.
+MANY_PRODUCTS = {
+    "an initializer": lambda: convolution(constants=[kernel()]),
+    "a Constant": lambda: convolution(helper.make_node("Constant", [], ["w"], value=kernel()), constants=[]),
+    "a DequantizeLinear": lambda: convolution(
+        models.node("DequantizeLinear", "q,scale,zero", "w"), constants=quantized_weight()
+    ),
+    "a chain": lambda: convolution(
+        helper.make_node("Constant", [], ["k"], value=kernel("k")), models.node("Neg", "k", "w"), constants=[]
+    ),
+    # 64 channels in, 4 out: 64 * 15 * 15 * 4 * 16 products.
+    "ConvTranspose": lambda: excluded_sin(
+        [models.node("ConvTranspose", "x,w", "a", strides=[2, 2], pads=[1, 1, 1, 1])],
+        [1, 64, 15, 15],
+        [1, 4, 30, 30],
+        [models.weight("w", 64, 4, 4, 4)],
+    ),
+    "transA": lambda: excluded_sin(
+        [models.node("Gemm", "x,w", "a", transA=1)], [2000, 2], [2, 300], [models.weight("w", 2000, 300)]
+    ),
+}
+
+
+def estimate(path):
+    done = converter.run("partition", path, "--dry-run", "--json", "--exclude-op", "Sin")
+    assert done.returncode == 0, done
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("case", MANY_PRODUCTS)
+def test_products_are_estimated_by_the_shape_of_the_weight(case, tmp_path):
+    division = estimate(MANY_PRODUCTS[case]().save(tmp_path / "m.onnx"))
+    assert [piece["in_target"] for piece in division["pieces"]] == [True, False]
+
+
+def test_it_is_the_same_where_weights_are_elsewhere(tmp_path):
+    shares = {
+        estimate(MANY_PRODUCTS[case]().save(tmp_path / "m.onnx"))["work_in_target"]
+        for case in ("an initializer", "a Constant", "a DequantizeLinear")
+    }
+    assert len(shares) == 1
+
+
+def test_few_products_of_a_transposed_convolution(tmp_path):
+    """4 channels in, 64 out, strides 4: by the axes of the weight as of a Conv these were 256 times as many."""
+    mixed = excluded_sin(
+        [models.node("ConvTranspose", "x,w", "a", strides=[4, 4])],
+        [1, 4, 2, 2],
+        [1, 64, 8, 8],
+        [models.weight("w", 4, 64, 4, 4)],
+    )
+    assert [piece["in_target"] for piece in estimate(mixed.save(tmp_path / "m.onnx"))["pieces"]] == [False]

@@ -212,8 +212,33 @@ def test_pieces_that_memory_cuts_are_counted(tmp_path):
     partition(path, tmp_path / "p", "--target", written(tmp_path, target(**options, max_pieces=2)))
     assert sizes(tmp_path / "p") == [(True, 32768), (True, 32768)]
     description = written(tmp_path, target(**options, max_pieces=1))
-    done = converter.run("partition", path, "--dry-run", "--target", description)
-    assert done.returncode == 2 and "max_pieces 1 of the target: at least 2 of its pieces are needed" in done.stderr
+    done = converter.run("partition", path, "--dry-run", "--target", description, "--prefer", "fewest")
+    assert done.returncode == 2 and "max_pieces 1 of the target: with so few bytes" in done.stderr, done
+    assert "one with 2 of its pieces was" in done.stderr
+    partition(path, tmp_path / "one", "--target", description, "--penalty", "1000")  # cheap leaves some to ONNX
+    assert sorted(sizes(tmp_path / "one")) == [(False, 32768), (True, 32768)]
+    reasons = {of["reason"] for of in read(tmp_path / "one")["nodes"]}
+    assert "with it in the target there would be more pieces than max_pieces 1 of the target allows" in reasons
+
+
+@pytest.mark.parametrize("prefer", ["coverage", "fewest", "cheap"])
+def test_what_is_too_large_for_the_target_needs_no_pieces(prefer, tmp_path):
+    """Both products are too large for a piece of the target, so that all is one piece in ONNX."""
+    operators = ["Sin", "MatMul", "Sin", "MatMul", "Sin"]
+    mixed = models.Mixed(
+        [
+            models.node(name, f"v{i},w" if name == "MatMul" else f"v{i}", f"v{i + 1}")
+            for i, name in enumerate(operators)
+        ],
+        [models.typed("v0", [1, 64])],
+        [models.typed("v5", [1, 64])],
+        {"v0": models.numbers(1, 64)},
+        [models.weight("w", 64, 64)],
+    )
+    description = written(tmp_path, target(writes="onnx", operators=[{"op": "MatMul"}], max_piece_bytes=1000))
+    path = mixed.save(tmp_path / "m.onnx")
+    partition(path, tmp_path / "p", "--target", description, "--prefer", prefer, "--max-pieces", "1")
+    assert sizes(tmp_path / "p") == [(False, 16384)]
 
 
 def test_pieces_in_onnx_are_not_counted(tmp_path):

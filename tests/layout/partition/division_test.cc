@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -234,18 +235,22 @@ TEST(Contract, PathsMayBeLong) {
 // Of cuts given as bits: the bytes and their number, or nothing when a piece is too large.
 std::optional<std::pair<uint64_t, size_t>> cost_of_cuts(const std::vector<OrderedUnit>& order, unsigned cuts) {
   std::pair<uint64_t, size_t> cost{0, 0};
-  uint64_t weights = 0, activations = 0;
+  std::map<size_t, uint64_t> weights;
+  uint64_t activations = 0;
   for (size_t i = 0; i < order.size(); ++i) {
     const bool cut = i > 0 && (cuts >> i & 1) != 0;
     if (i > 0 && order[i].must_cut && !cut) return std::nullopt;
     if (cut) {
       cost.first += order[i].seam_bytes;
       ++cost.second;
-      weights = activations = 0;
+      weights.clear();
+      activations = 0;
     }
-    weights += order[i].weight_bytes;
+    for (const PartWeights& part : order[i].weights) weights[part.number] = part.bytes;
     activations = std::max(activations, order[i].activation_bytes);
-    if (weights + activations > order[i].limit) return std::nullopt;
+    uint64_t bytes = activations;
+    for (const auto& [number, part] : weights) bytes += part;
+    if (bytes > order[i].limit) return std::nullopt;
   }
   return cost;
 }
@@ -255,8 +260,15 @@ TEST(CutByMemory, EqualsAllCuts) {
   for (int round = 0; round < 10'000; ++round) {
     std::vector<OrderedUnit> order(pick(random, 8) + 1);
     std::array<uint64_t, 2> limits = {18 + pick(random, 20), round % 3 == 0 ? UINT64_MAX : 18 + pick(random, 20)};
-    for (OrderedUnit& unit : order) {
-      unit = {pick(random, 9), pick(random, 9), pick(random, 4), pick(random, 7) == 0};
+    std::array<uint64_t, 4> shared = {};  // weights that several units use
+    for (uint64_t& bytes : shared) bytes = pick(random, 9);
+    for (size_t i = 0; i < order.size(); ++i) {
+      OrderedUnit& unit = order[i];
+      unit = {{}, pick(random, 9), pick(random, 4), pick(random, 7) == 0};
+      if (const size_t number = pick(random, 5); number < shared.size())
+        unit.weights.push_back({number, shared[number]});
+      else
+        unit.weights.push_back({shared.size() + i, pick(random, 9)});
       if (unit.must_cut) std::swap(limits[0], limits[1]);
       unit.limit = limits[0];
     }
@@ -277,7 +289,7 @@ TEST(CutByMemory, EqualsAllCuts) {
 
 TEST(CutByMemory, NamesTheSmallestLimit) {
   try {
-    cut_by_memory({{10, 5, 0, false, 110}, {100, 11, 3, false, 110}, {1, UINT64_MAX, 3, true}});
+    cut_by_memory({{{{0, 10}}, 5, 0, false, 110}, {{{1, 100}}, 11, 3, false, 110}, {{{2, 1}}, UINT64_MAX, 3, true}});
     FAIL() << "no error";
   } catch (const stream::Error& error) {
     EXPECT_EQ(error.code(), stream::Code::kBudget);
