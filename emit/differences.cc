@@ -58,8 +58,8 @@ std::vector<std::string> signature(const tfl::Subgraph& graph, const std::vector
 }
 
 // "key: subgraph 0, x = tensor, y = tensor" of one list of a signature.
-std::string listed(const tfl::Model& model, const tfl::Signature& signature,
-                   const std::vector<std::pair<std::string, uint32_t>>& list) {
+std::string listed_ports(const tfl::Model& model, const tfl::Signature& signature,
+                         const std::vector<std::pair<std::string, uint32_t>>& list) {
   std::string out = fmt::format("subgraph {}", signature.subgraph);
   for (const auto& [name, tensor] : list)
     out += fmt::format(", {} = {}", name, model.subgraphs[signature.subgraph].tensors[tensor].name);
@@ -171,7 +171,7 @@ void compare_signature_lists(const tfl::Model& expected, const tfl::Model& found
   for (size_t i = 0; i < expected.signatures.size(); ++i) {
     const tfl::Signature &ours = expected.signatures[i], &theirs = found.signatures[i];
     auto compare = [&](const char* what, const auto& here, const auto& there) {
-      const std::string wanted = listed(expected, ours, here), is = listed(found, theirs, there);
+      const std::string wanted = listed_ports(expected, ours, here), is = listed_ports(found, theirs, there);
       if (wanted != is) out.add("the {} of signature '{}' are of {}; expected {}", what, ours.key, is, wanted);
     };
     compare("inputs", ours.inputs, theirs.inputs);

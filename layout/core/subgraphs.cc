@@ -56,7 +56,7 @@ bool has_early_result(const Graph& graph, std::span<const Val> results) {
                      [&](Val v) { return early[static_cast<size_t>(v.id)] && !graph.at(v.id).is_constant(); });
 }
 
-constexpr size_t kMostElements = 4096;  // of a sequence that a subgraph takes
+constexpr size_t kMostListElements = 4096;  // of a sequence that a subgraph takes
 
 Value type_of(const Graph& graph, ValueId id) { return {.dtype = graph.at(id).dtype, .shape = graph.at(id).shape}; }
 
@@ -107,7 +107,7 @@ Val SubgraphBuilder::list_here(Val outer) {
   const auto producer = static_cast<size_t>(around_.graph.at(outer.id).producer);
   const std::vector<ValueId>& elements = around_.graph.ops[producer].inputs;
   // Few bytes name a long sequence in any number of subgraphs.
-  if (elements.size() > std::min(kMostElements, around_.ops_left))
+  if (elements.size() > std::min(kMostListElements, around_.ops_left))
     throw Unsupported(
         fmt::format("a sequence of {} elements is not supported inside If, Loop and Scan: each would be "
                     "an input of a subgraph",

@@ -17,7 +17,7 @@ using core::Role;
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
 // Of the results where data of two intervals meet; 0 is inside of both, and so inside of theirs.
-Interval joined(Kind kind, const Interval& a, const Interval& b) {
+Interval range_of_both(Kind kind, const Interval& a, const Interval& b) {
   if (kind == Kind::kMaximum) return {std::max(a.low, b.low), std::max(a.high, b.high)};
   if (kind == Kind::kMinimum) return {std::min(a.low, b.low), std::min(a.high, b.high)};
   return unite(a, b);
@@ -128,7 +128,7 @@ class Ranges {
       // Infinities around an image: whoever reads them wants its least element.
       if (is_constant && !own && op.kind == Kind::kPadv2) continue;
       if (!own) return std::nullopt;
-      all = all ? joined(op.kind, *all, *own) : *own;
+      all = all ? range_of_both(op.kind, *all, *own) : *own;
     }
     if (all) all = cut(*all, limits_of_activation(op));
     return all;

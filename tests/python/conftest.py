@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.python import integer_models, models
 from tests.support import converter
 
 
@@ -36,3 +37,14 @@ def python(environment):
         return done.stdout
 
     return run
+
+
+@pytest.fixture
+def net(tmp_path):
+    path = models.image_net(tmp_path / "net.onnx")
+    return path, models.converted(path)
+
+
+@pytest.fixture
+def integers(tmp_path):
+    return integer_models.onnx_model(tmp_path / "q.onnx")

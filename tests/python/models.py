@@ -83,3 +83,25 @@ def non_zero(path):
         [value("x", "float32", [2, 3])],
         [value("y", "int64", [2, "count"])],
     )
+
+
+IMAGE_NET = np.random.default_rng(3)
+
+
+def image_net(path, *, scale=1.0):
+    """Two convolutions in NCHW with an activation, and a mean: what settles layouts."""
+    first, second = (IMAGE_NET.random(shape).astype(np.float32) - 0.5 for shape in ((8, 3, 3, 3), (4, 8, 1, 1)))
+    nodes = [
+        helper.make_node("Conv", ["x", "a"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("Conv", ["r", "b"], ["d"]),
+        helper.make_node("Sigmoid", ["d"], ["s"]),
+        helper.make_node("GlobalAveragePool", ["s"], ["y"]),
+    ]
+    return save(
+        path,
+        nodes,
+        [value("x", "float32", [1, 3, 6, 6])],
+        [value("s", "float32", [1, 4, 6, 6]), value("y", "float32", [1, 4, 1, 1])],
+        {"a": first * scale, "b": second},
+    )

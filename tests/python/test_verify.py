@@ -14,190 +14,14 @@ import pytest
 from onnx import helper, numpy_helper
 
 import lowtide
-from lowtide import matching, onnx_graph, pieces_verification, run_command, tflite_graph, verify_command
+from lowtide import onnx_graph, run_command, tflite_graph, verify_command
 from lowtide.__main__ import main
-from lowtide.difference import Sum
 from lowtide.output_path import check_output_path
-from lowtide.tolerances import Tolerances
 from tests.python import integer_models, models
 from tests.raised.tflite_models import Model
-from tests.support import handmade
 
 RNG = np.random.default_rng(3)
 KERNELS = ["xnnpack", "builtin", "reference"]
-
-
-def image_net(path, *, scale=1.0):
-    """Two convolutions in NCHW with an activation, and a mean: what settles layouts."""
-    first, second = (RNG.random(shape).astype(np.float32) - 0.5 for shape in ((8, 3, 3, 3), (4, 8, 1, 1)))
-    nodes = [
-        helper.make_node("Conv", ["x", "a"], ["c"], pads=[1, 1, 1, 1]),
-        helper.make_node("Relu", ["c"], ["r"]),
-        helper.make_node("Conv", ["r", "b"], ["d"]),
-        helper.make_node("Sigmoid", ["d"], ["s"]),
-        helper.make_node("GlobalAveragePool", ["s"], ["y"]),
-    ]
-    value = models.value
-    return models.save(
-        path,
-        nodes,
-        [value("x", "float32", [1, 3, 6, 6])],
-        [value("s", "float32", [1, 4, 6, 6]), value("y", "float32", [1, 4, 1, 1])],
-        {"a": first * scale, "b": second},
-    )
-
-
-@pytest.fixture
-def net(tmp_path):
-    path = image_net(tmp_path / "net.onnx")
-    return path, models.converted(path)
-
-
-@pytest.fixture
-def integers(tmp_path):
-    return integer_models.onnx_model(tmp_path / "q.onnx")
-
-
-# ---- Numbers ----------------------------------------------------------------------------------------------------------
-
-
-def added(expected, got, **how):
-    total = Sum()
-    total.add(np.asarray(expected), np.asarray(got), **how)
-    return total.result()
-
-
-def test_errors_of_floats():
-    of = added(np.array([[1.0, -4.0, 2.0]], np.float32), np.array([[1.0, -4.0, 2.5]], np.float32))
-    assert (of.max_abs, of.mean_abs) == (0.5, 0.5 / 3) and (of.max_rel, of.mean_rel) == (0.125, 0.125 / 3)
-    assert of.snr_db == pytest.approx(10 * math.log10(21 / 0.25)) and of.steps is None and of.argmax == 1.0
-
-
-def test_equal_arrays_have_no_noise_and_json_no_infinity():
-    of = added(np.ones(3, np.float32), np.ones(3, np.float32))
-    assert of.snr_db == math.inf and of.values()["snr_db"] is None
-
-
-def test_steps_of_integers_are_errors_in_real_numbers():
-    of = added(np.array([[10, 20, 30, 40]], np.int8), np.array([[10, 21, 32, 37]], np.int8), scale=0.5, zero=10)
-    assert (of.steps.equal, of.steps.within_1, of.steps.within_2, of.steps.largest) == (0.25, 0.5, 0.75, 3)
-    assert of.max_abs == 1.5 and of.max_rel == 1.5 / 15
-
-
-def test_extremes_of_integers_do_not_overflow():
-    of = added(np.array([-128, 127], np.int8), np.array([127, -128], np.int8))
-    assert of.steps.largest == 255
-
-
-@pytest.mark.parametrize(
-    "expected, got, dtype",
-    [
-        (-(2**63), 0, "int64"),
-        (0, -(2**63), "int64"),
-        (-(2**63), 2**63 - 1, "int64"),
-        (2**63, 0, "uint64"),
-        (0, 2**64 - 1, "uint64"),
-        (-(2**31), 2**31 - 1, "int32"),
-        (False, True, "bool"),
-    ],
-)
-def test_distances_of_wide_integers_are_exact(expected, got, dtype):
-    of = added(np.array([expected, 1], dtype), np.array([got, 1], dtype))
-    distance = abs(int(got) - int(expected))
-    assert of.steps.largest == distance and of.steps.equal == 0.5 and of.max_abs == pytest.approx(distance)
-    assert of.mean_abs == pytest.approx(distance / 2) and of.snr_db < 10
-    assert Tolerances().judge(of, dtype, False)
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("size", [1e-300, 1e-160, 1.0, 1e160, 1.7e308])
-def test_noise_of_numbers_whose_squares_float64_does_not_hold(size):
-    of = added(np.array([1, -0.5, 0.25]) * size, np.array([1, -0.5, 0.5]) * size)
-    assert of.snr_db == pytest.approx(10 * math.log10(1.3125 / 0.0625))
-
-
-def test_nan_and_infinity():
-    nan, inf = math.nan, math.inf
-    same = added(np.array([nan, inf, -inf, 1], np.float32), np.array([nan, inf, -inf, 1], np.float32))
-    assert same.max_abs == 0 and same.not_finite == 0
-    other = added(np.array([nan, inf, 1, 1], np.float32), np.array([1, -inf, 1, nan], np.float32))
-    assert other.not_finite == 3 and other.max_abs == inf and other.snr_db == -inf
-
-
-def test_samples_are_added_up():
-    total = Sum()
-    for shift in (0, 1):
-        total.add(np.array([[1, 2]], np.uint8), np.array([[1 + shift, 2]], np.uint8))
-    of = total.result()
-    assert of.elements == 4 and of.steps.equal == 0.75 and of.argmax == 0.5
-
-
-def test_each_sample_is_judged_by_its_own_magnitude():
-    large, small = np.float32([1e3, -2e3]), np.float32([1e-6, 0])
-    right, wrong = Sum(), Sum()
-    for total, factor in ((right, 1.0), (wrong, 30.0)):
-        total.add(large, large + np.float32(1))  # by rtol
-        total.add(small, small + np.float32(factor * 5e-6))  # by atol: five times its magnitude, and one is nothing
-        total.add(large, large)
-    bounds = Tolerances()
-    assert right.result().max_abs > bounds.atol and right.result().max_rel > bounds.rtol
-    assert bounds.judge(right.result(), "float32", False) == ""
-    assert "1.5e+02 of the largest magnitude" in bounds.judge(wrong.result(), "float32", False)
-    # What a sample is off is not excused by the magnitude of another one.
-    other = Sum()
-    other.add(large, large)
-    other.add(np.float32([1.0]), np.float32([1.5]))
-    assert "0.5 of the largest magnitude" in bounds.judge(other.result(), "float32", False)
-
-
-def test_extremes_of_samples():
-    total = Sum()
-    for magnitude, error in ((4, 1), (8, 1), (2, 0.5), (16, 3), (4, 2), (2, 0.5)):
-        total.add(np.float32([magnitude]), np.float32([magnitude - error]))
-    assert sorted(total.result().extremes) == [(0.5, 2.0), (2.0, 4.0), (3.0, 16.0)]
-
-
-def test_integers_that_were_compared_as_floats_do_not_pass():
-    bounds = Tolerances()
-    assert "not compared in steps" in bounds.judge(
-        added(np.ones(3, np.float32), np.ones(3, np.float32)), "int32", False
-    )
-    assert bounds.judge(added(np.ones(3, np.float32), np.ones(3, np.float32)), "bfloat16", False) == ""
-
-
-def test_arg_max_of_images_is_along_channels():
-    expected = np.zeros((1, 3, 2, 2), np.float32)
-    got = expected.copy()
-    expected[0, 1], got[0, 1], got[0, 2, 0, 0] = 1, 1, 2
-    assert added(expected, got).argmax == 0.75
-
-
-# ---- Orders of axes ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "source, target, expected",
-    [
-        ((1, 3, 4, 5), (1, 4, 5, 3), [(0, 2, 3, 1)]),
-        ((1, 3, 4, 5), (1, 3, 4, 5), [(0, 1, 2, 3)]),
-        ((2, 3), (1, 2, 1, 3), [(0, 1)]),
-        ((1, 2, 3), (7,), []),
-        ((2, 2), (2, 2), [(0, 1), (1, 0)]),
-        ((1, 3, 4, 4), (16, 3), [(0, 1, 2, 3), (0, 2, 3, 1), (0, 3, 1, 2)]),
-    ],
-)
-def test_orders(source, target, expected):
-    assert matching.orders(source, target) == expected
-
-
-def test_equal_axes_in_any_order():
-    assert matching.has_same_axes((1, 3, 4, 4), (4, 1, 4, 3)) and matching.has_same_axes((1, 2), (2,))
-    assert not matching.has_same_axes((1, 3, 4, 4), (16, 3)) and not matching.has_same_axes((48, 2, 2), (1, 24, 4, 2))
-
-
-def test_rounding_is_that_of_quantize_linear():
-    got = matching.quantized(np.array([0.5, 1.5, -0.5, 300, -300, np.nan], np.float32), 1.0, 3, np.dtype(np.int8))
-    assert got.tolist() == [3, 5, 3, 127, -128, 3]
 
 
 # ---- Whole models -----------------------------------------------------------------------------------------------------
@@ -212,7 +36,7 @@ def test_a_conversion_passes(net, kernels):
 
 
 def test_another_model_fails(net, tmp_path):
-    other = models.converted(image_net(tmp_path / "other.onnx", scale=1.05))
+    other = models.converted(models.image_net(tmp_path / "other.onnx", scale=1.05))
     found = lowtide.verify(net[0], other)
     assert not found.passed and found.first_difference.name == "s"
     assert "of the largest magnitude" in found.first_difference.problem
@@ -222,7 +46,7 @@ def test_another_model_fails(net, tmp_path):
 
 @pytest.mark.parametrize("name", ["rtol", "atol", "min_snr", "max_steps", "min_equal"])
 def test_bounds_that_everything_would_pass(name, net, tmp_path):
-    other = models.converted(image_net(tmp_path / "other.onnx", scale=1.05))
+    other = models.converted(models.image_net(tmp_path / "other.onnx", scale=1.05))
     values = [-1] if name == "max_steps" else [math.nan, -1.0, math.inf]
     for value in [*values, *([1.5] if name == "min_equal" else [])]:
         with pytest.raises(lowtide.Usage, match=f"^{name} is {value}, but must be "):
@@ -266,7 +90,7 @@ def test_by_tensor_and_by_op_of_floats(net):
 
 
 def test_by_tensor_names_the_first_that_differs(net, tmp_path):
-    other = models.converted(image_net(tmp_path / "other.onnx", scale=1.05))
+    other = models.converted(models.image_net(tmp_path / "other.onnx", scale=1.05))
     found = lowtide.verify(net[0], other, by_tensor=True)
     assert not found.passed and found.first_difference.value in ("r", "d", "s")
     assert found.first_difference is next(of for of in found.tensors if of.problem)
@@ -326,236 +150,6 @@ def test_where_no_sample_says_the_order_it_is_that_of_what_comes_before(tmp_path
     zeros = np.zeros((1, 3, 8, 8), np.float32)
     samples = [{"x": x} for x in (*[zeros] * 6, RNG.random((1, 3, 8, 8)).astype(np.float32))]
     assert lowtide.verify(path, tflite, inputs=samples, layout={"x": "nhwc", "y": "nhwc"}, **by).passed
-
-
-# ---- Element types and extents ----------------------------------------------------------------------------------------
-
-
-def cast_product(path, to, weights):
-    nodes = [helper.make_node("MatMul", ["x", "w"], ["a"])]
-    nodes.append(helper.make_node("Cast", ["a"], ["y"], to=models.ELEMENTS[to]))
-    x, y = models.value("x", "float32", [5, 2]), models.value("y", to, [5, 3])
-    return models.save(path, nodes, [x], [y], {"w": np.float32(weights)})
-
-
-@pytest.mark.parametrize("by", [{}, {"by_op": True}, {"by_tensor": True}])
-@pytest.mark.parametrize(
-    ("dtype", "other"),
-    [
-        ("float32", "int32"),
-        ("float32", "int64"),
-        ("float32", "uint8"),
-        ("float32", "bool"),
-        ("int64", "float32"),
-        ("int64", "int32"),
-    ],
-)
-def test_another_element_type_is_never_right(tmp_path, dtype, other, by):
-    """Whatever the numbers are: these are equal in all types, and zero."""
-    path = cast_product(tmp_path / "a.onnx", dtype, [[0, 0, 0], [0, 0, 0]])
-    tflite = models.converted(cast_product(tmp_path / "b.onnx", other, [[0, 0, 0], [0, 0, 0]]))
-    assert lowtide.verify(tmp_path / "b.onnx", tflite, **by).passed
-    found = lowtide.verify(path, tflite, **by)
-    assert not found.passed
-    assert found.outputs[0].problem == f"{other} in the TFLite file, and {dtype} in the ONNX model"
-    assert math.isinf(found.outputs[0].difference.max_abs) and found.values()["outputs"][0]["max_abs"] is None
-    assert "OUTSIDE: " + found.outputs[0].problem in "\n".join(verify_command.text(found, False))
-
-
-def test_an_input_of_another_element_type_cannot_be_given(tmp_path):
-    models.identity(tmp_path / "a.onnx", "int64")
-    tflite = models.converted(models.identity(tmp_path / "b.onnx", "int32"))
-    with pytest.raises(lowtide.Usage, match="the input 'x' is int32 in the TFLite file, and int64 in the ONNX model"):
-        lowtide.verify(tmp_path / "a.onnx", tflite)
-
-
-@pytest.mark.parametrize(
-    "dtype", ["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint32", "bool"]
-)
-def test_the_element_types_that_the_program_writes(tmp_path, dtype):
-    path = models.identity(tmp_path / "a.onnx", dtype)
-    tflite = models.converted(path)
-    for by in ({}, {"by_op": True}, {"by_tensor": True}):
-        assert lowtide.verify(path, tflite, random=2, **by).passed
-
-
-@pytest.mark.parametrize("io", ["int8", "uint8", "float"])
-@pytest.mark.parametrize("by", [{}, {"by_op": True}, {"by_tensor": True}])
-def test_integers_with_a_scale_in_place_of_floats_and_the_other_way_round(integers, tmp_path, io, by):
-    assert lowtide.verify(integers, models.converted(integers, io=io), random=2, **by).passed
-    nodes = [
-        helper.make_node("DequantizeLinear", ["x", "s", "z"], ["a"]),
-        helper.make_node("MatMul", ["a", "w"], ["m"]),
-        helper.make_node("QuantizeLinear", ["m", "t", "z"], ["y"]),
-    ]
-    weights = {"s": np.float32(0.05), "z": np.uint8(120), "t": np.float32(0.1), "w": np.float32([[0.5, 1], [-0.5, 2]])}
-    x, y = models.value("x", "uint8", [4, 2]), models.value("y", "uint8", [4, 2])
-    path = models.save(tmp_path / "u8.onnx", nodes, [x], [y], weights)
-    tflite = models.converted(path, io=io)
-    assert lowtide.verify(path, tflite, random=2, **by).passed
-    weights["t"] = np.float32(0.15)
-    models.save(path, nodes, [x], [y], weights)
-    assert not lowtide.verify(path, tflite, random=2, **by).passed
-
-
-def test_scales_that_the_onnx_model_says(tmp_path):
-    """In both encodings of an integer, and through operators that keep integers as they are."""
-    nodes = [
-        helper.make_node("Reshape", ["x", "to"], ["r"]),
-        helper.make_node("DequantizeLinear", ["r", "s", "zero"], ["f"]),
-        helper.make_node("QuantizeLinear", ["f", "t", "raw"], ["q"]),
-        helper.make_node("Transpose", ["q"], ["y"]),
-        helper.make_node("Abs", ["x"], ["other"]),
-    ]
-    tensors = [
-        numpy_helper.from_array(np.int64([2, 3]), "to"),
-        numpy_helper.from_array(np.float32(0.25), "s"),
-        helper.make_tensor("zero", onnx.TensorProto.INT8, [], [-7]),
-        helper.make_tensor("t", onnx.TensorProto.FLOAT, [], [0.5]),
-        numpy_helper.from_array(np.int8(-9), "raw"),
-    ]
-    value = models.value
-    outputs = [value("y", "int8", [3, 2]), value("other", "int8", [6])]
-    graph = helper.make_graph(nodes, "g", [value("x", "int8", [6])], outputs, tensors)
-    onnx.save(helper.make_model(graph), tmp_path / "m.onnx")
-    graph = onnx_graph.read_graph(str(tmp_path / "m.onnx"))
-    assert (graph.grid("x"), graph.grid("y"), graph.grid("other")) == ((0.25, -7.0), (0.5, -9.0), None)
-
-
-IMAGES = [{}, {"std": 255}, {"mean": 127.5, "std": 127.5}, {"mean": [123, 117, 104], "std": [58, 57, 56]}]
-
-
-@pytest.mark.parametrize("layout", [{}, {"layout": {"x": "nhwc"}}])
-@pytest.mark.parametrize("how", IMAGES)
-def test_raw_images(tmp_path, how, layout):
-    path = image_net(tmp_path / "n.onnx")
-    tflite = models.converted(path, input_uint8="x", **how, **layout)
-    for by in ({}, {"by_op": True}, {"by_tensor": True}):
-        assert lowtide.verify(path, tflite, random=2, **by, **layout).passed
-    image_net(tmp_path / "other.onnx", scale=1.1)
-    assert not lowtide.verify(tmp_path / "other.onnx", tflite, **layout).passed
-
-
-def test_raw_images_that_are_given(tmp_path):
-    path = image_net(tmp_path / "n.onnx")
-    tflite = models.converted(path, input_uint8="x", mean=[123, 117, 104], std=[58, 57, 56])
-    whole = RNG.integers(0, 256, (1, 3, 6, 6)).astype(np.float32)
-    mean, std = (np.float32(numbers).reshape(3, 1, 1) for numbers in ([123, 117, 104], [58, 57, 56]))
-    other_rounding = (whole / np.float32(255) - mean / 255) / (std / 255)
-    for x in ((whole - mean) / std, other_rounding):
-        assert lowtide.verify(path, tflite, inputs={"x": x.astype(np.float32)}).passed
-    with pytest.raises(
-        lowtide.Usage, match="takes integers from 0 to 255 .convert --input-uint8., and a sample has floats"
-    ):
-        lowtide.verify(path, tflite, inputs={"x": ((whole + 0.5 - mean) / std).astype(np.float32)})
-
-
-def test_raw_images_whose_mean_is_not_in_the_file(tmp_path):
-    path = image_net(tmp_path / "n.onnx")
-    nodes = [
-        helper.make_node("Cast", ["x"], ["f"], to=models.ELEMENTS["float32"]),
-        helper.make_node("Relu", ["f"], ["s"]),
-    ]
-    nodes.append(helper.make_node("GlobalAveragePool", ["s"], ["y"]))
-    value = models.value
-    outputs = [value("s", "float32", [1, 3, 6, 6]), value("y", "float32", [1, 3, 1, 1])]
-    tflite = models.converted(models.save(tmp_path / "o.onnx", nodes, [value("x", "uint8", [1, 3, 6, 6])], outputs))
-    with pytest.raises(lowtide.Usage, match="uint8 without a scale, and float32 in the ONNX model; .*--input-uint8"):
-        lowtide.verify(path, tflite)
-
-
-def test_names_that_the_onnx_model_does_not_have(tmp_path):
-    x, z = models.value("x", "float32", [3]), models.value("z", "float32", [3])
-    y, w = models.value("y", "float32", [3]), models.value("w", "float32", [3])
-    relu, neg = helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Neg", ["x"], ["w"])
-    path = models.save(tmp_path / "a.onnx", [relu], [x], [y])
-    more_inputs = models.save(tmp_path / "i.onnx", [helper.make_node("Add", ["x", "z"], ["y"])], [x, z], [y])
-    more_outputs = models.save(tmp_path / "o.onnx", [relu, neg], [x], [y, w])
-    for other, words in (
-        (more_inputs, "the inputs 'z' are not in the"),
-        (more_outputs, "the outputs 'w' are not in the"),
-    ):
-        with pytest.raises(lowtide.Unsupported, match=words):
-            lowtide.verify(path, models.converted(other))
-
-
-@pytest.mark.parametrize("by", [{}, {"by_op": True}, {"by_tensor": True}])
-def test_data_dependent_extents_that_differ(environment, tmp_path, by):
-    def net(path, factor):
-        nodes = [
-            helper.make_node("Mul", ["x", "k"], ["a"]),
-            helper.make_node("Greater", ["a", "t"], ["g"]),
-            helper.make_node("NonZero", ["g"], ["z"]),
-            helper.make_node("Cast", ["z"], ["zf"], to=models.ELEMENTS["float32"]),
-            helper.make_node("Exp", ["zf"], ["y"]),
-        ]
-        x, y = models.value("x", "float32", [40]), models.value("y", "float32", [1, "n"])
-        return models.save(path, nodes, [x], [y], {"k": np.float32(factor), "t": np.float32(0.5)})
-
-    path, tflite = net(tmp_path / "a.onnx", 1), models.converted(net(tmp_path / "b.onnx", 1.05))
-    same = np.float32([0] * 20 + [1] * 20)  # in the first sample the counts are equal
-    other = np.float32(np.linspace(0, 1, 40))
-    found = lowtide.verify(path, tflite, inputs=[{"x": same}, {"x": other}], **by)
-    assert not found.passed and "not the same extents" in found.outputs[0].problem
-    np.savez(tmp_path / "s.npz", x=np.stack([same, other]))
-    options = [f"--{name.replace('_', '-')}" for name in by]
-    command = [sys.executable, "-m", "lowtide", "verify", path, tflite, "--inputs", tmp_path / "s.npz", *options]
-    done = subprocess.run([*map(str, command)], env=environment, capture_output=True, text=True)
-    assert done.returncode == 12 and "Traceback" not in done.stderr
-
-
-class _Gives:
-    """A model in the place of a Runner, which gives one array in each run."""
-
-    def __init__(self, *arrays):
-        self._arrays = iter(arrays)
-
-    def run(self, sample, names):
-        return {"y": next(self._arrays)}
-
-
-def test_extents_of_pieces_that_differ(tmp_path):
-    reference, tested = (_Gives(np.ones(3, np.float32), np.ones(n, np.float32)) for n in (3, 4))
-    dtype, difference = pieces_verification.compare(reference, tested, ["y"], [{}, {}])["y"]
-    assert Tolerances().judge(difference, dtype, False) == "[3] in the model and [4] in the pieces"
-
-
-def test_an_output_that_no_operator_computes_is_judged_by_itself(tmp_path):
-    nodes = [helper.make_node("Relu", ["w"], ["a"]), helper.make_node("Relu", ["x"], ["y"])]
-    x = models.value("x", "float32", [3])
-    outputs = [models.value("a", "float32", [2]), models.value("y", "float32", [3])]
-    path = models.save(tmp_path / "a.onnx", nodes, [x], outputs, {"w": np.float32([1, -2])})
-    tflite = models.converted(path)
-    other = models.converted(models.save(tmp_path / "b.onnx", nodes, [x], outputs, {"w": np.float32([3, -2])}))
-    assert lowtide.verify(path, tflite, by_op=True).passed
-    found = lowtide.verify(path, other, by_op=True)
-    assert not found.passed and found.first_difference.value == "a"
-
-
-def test_memory_limits_divide_the_tensors(net):
-    whole = lowtide.verify(*net, by_op=True, random=2)
-    parts = lowtide.verify(*net, by_op=True, random=2, max_rss="300M")
-    assert [of.value for of in whole.tensors] == [of.value for of in parts.tensors]
-
-
-def test_dynamic_extents(tmp_path):
-    path = models.product(tmp_path / "p.onnx", RNG.random((4, 5)).astype(np.float32), rows="n")
-    tflite = models.converted(path)
-    assert lowtide.verify(path, tflite, shape={"x": [3, 4]}, by_op=True).outputs[0].difference.elements == 15
-    with pytest.raises(lowtide.Usage, match=r"input 'x' is float32\[n, 4\], not \[3, 5\]"):
-        lowtide.verify(path, tflite, shape={"x": [3, 5]})
-
-
-def test_models_with_other_names(net, tmp_path):
-    other = handmade.write(
-        tmp_path / "o.tflite",
-        [("a", handmade.F32, (1, 2)), ("b", handmade.F32, (1, 2))],
-        [handmade.op("ADD", [0, 0], [1])],
-        [0],
-        [1],
-    )
-    with pytest.raises(lowtide.Unsupported, match="the inputs 'x' of the ONNX model are not there; its inputs are 'a'"):
-        lowtide.verify(net[0], other)
 
 
 # ---- Integers ---------------------------------------------------------------------------------------------------------
@@ -946,7 +540,7 @@ def test_no_samples(net, tmp_path):
 
 
 def test_the_command_fails_with_its_own_status(environment, net, tmp_path):
-    other = models.converted(image_net(tmp_path / "other.onnx", scale=1.05))
+    other = models.converted(models.image_net(tmp_path / "other.onnx", scale=1.05))
     done = command(environment, net[0], other)
     assert done.returncode == 12 and "OUTSIDE" in done.stdout
     assert done.stderr.startswith(f"lowtide: {other}: 's' (float32): largest error")
