@@ -16,7 +16,7 @@ constexpr double kMargin8 = 8, kMargin16 = 16;
 // Numbers from here on are masks; models have -100 at least, and learned biases end before.
 constexpr double kMask = -64;
 // Sums of sums that are followed; models add two masks at most.
-constexpr int kMostSteps = 16;
+constexpr int kMostSums = 16;
 
 bool is_plain_add(const Op& op) {
   return op.kind == Kind::kAdd && core::fused_activation(op) == core::Activation::kNone;
@@ -48,7 +48,7 @@ std::optional<Interval> Masks::range(ValueId id) {
 
 std::optional<double> Masks::least_of_group(ValueId root) {
   const auto [it, is_new] = leasts_.try_emplace(root, std::nullopt);
-  if (!is_new || depth_ == kMostSteps) return it->second;
+  if (!is_new || depth_ == kMostSums) return it->second;
   ++depth_;
   const auto found = find_least(root);
   --depth_;
@@ -95,7 +95,7 @@ std::optional<double> Masks::least_of_operand(const Op& add, size_t input) {
 
 std::optional<double> Masks::least_score(ValueId root) {
   const auto [it, is_new] = scores_.try_emplace(root, std::nullopt);
-  if (!is_new || depth_ == kMostSteps) return it->second;
+  if (!is_new || depth_ == kMostSums) return it->second;
   ++depth_;
   const auto found = find_least_score(root);
   --depth_;

@@ -477,10 +477,14 @@ void check_identifier(std::span<const std::byte> first, const std::string& name)
 
 }  // namespace
 
+std::shared_ptr<Source> open_tflite(const std::filesystem::path& path, Spill& spill, Budget& budget) {
+  auto look = [&](std::span<const std::byte> first) { check_identifier(first, path.string()); };
+  return open_decompressed(path, spill, budget, look);
+}
+
 tfl::Model read_tflite(const std::filesystem::path& path, Budget& budget, const SpillOptions& spill_options) {
   Spill spill(spill_options);
-  auto look = [&](std::span<const std::byte> first) { check_identifier(first, path.string()); };
-  return read_tflite(open_decompressed(path, spill, budget, look), budget);
+  return read_tflite(open_tflite(path, spill, budget), budget);
 }
 
 tfl::Model read_tflite(std::shared_ptr<Source> source, Budget& budget, const std::filesystem::path& folder) {

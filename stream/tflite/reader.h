@@ -17,6 +17,8 @@ namespace lowtide::stream {
 // table of frames (seekable_source.h), or else decompressed into a spill file (zstd_source.h). Throws Error(kMalformed,
 // kNotFound, kIo, kUnsafePath, kBudget, kNoSpace).
 tfl::Model read_tflite(const std::filesystem::path& path, Budget& budget, const SpillOptions& spill_options = {});
+// The file for the function below, decompressed; what does not begin like a model is refused before it is decompressed.
+std::shared_ptr<Source> open_tflite(const std::filesystem::path& path, Spill& spill, Budget& budget);
 // The model's other files are looked for in `folder`; empty: beside the source's file, if it is one.
 tfl::Model read_tflite(std::shared_ptr<Source> source, Budget& budget, const std::filesystem::path& folder = {});
 

@@ -17,7 +17,7 @@
 #include "stream/counted.h"
 #include "stream/error.h"
 #include "stream/file/file.h"
-#include "stream/file/seekable_source.h"
+#include "stream/file/zstd_source.h"
 #include "stream/printable.h"
 #include "stream/tflite/reader.h"
 #include "tools/lowtide/commands.h"
@@ -127,7 +127,7 @@ std::optional<Findings> compare_with(const emit::Plan& plan, CheckCommand& optio
   const std::filesystem::path parent = std::filesystem::path(options.tflite).parent_path();
   const std::filesystem::path folder = parent.empty() ? "." : parent;
   stream::Spill spill({.max_ratio = options.max_zstd_ratio});
-  const auto file = stream::open_decompressed(options.tflite, spill, budget);
+  const auto file = stream::open_tflite(options.tflite, spill, budget);
   const tfl::Model found = stream::read_tflite(file, budget, folder);
   if (!is_last && take_form_of(found, plan, options)) return std::nullopt;
   const tfl::Model expected = stream::read_tflite(planned, budget, folder);
