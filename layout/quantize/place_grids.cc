@@ -143,10 +143,11 @@ class Placing {
     const Op& one = op(id);
     const core::Builtin& row = core::builtin(one.kind);
     const DType dtype = calibrated_.activations;
+    if (one.outputs.empty() || data_inputs(graph_, one).empty() || data_outputs(graph_, one).empty())
+      return Part::kFloat;
     // In two steps, on the grid of its result (chosen.cc).
     if (one.kind == Kind::kRelu0To1) return Part::kComputes;
-    if (row.integers == Integers::kNone || one.outputs.empty()) return Part::kFloat;
-    if (data_inputs(graph_, one).empty() || data_outputs(graph_, one).empty()) return Part::kFloat;
+    if (row.integers == Integers::kNone) return Part::kFloat;
     const bool of_8_bits = row.integers == Integers::kRescaled8 || row.integers == Integers::kFixed8;
     if (of_8_bits && dtype != DType::kInt8) {
       give_reason(id, fmt::format("the {} kernel of {} is not exact", dtype_name(dtype), kind_name(one.kind)));
