@@ -334,6 +334,23 @@ def test_what_is_computed_from_constants_is_constant(name, tmp_path):
         agree(runner.run(mixed.feed), whole(path, mixed.feed))
 
 
+def test_a_scale_of_weights_is_an_operator_of_the_target(tmp_path):
+    """ONNX Runtime leaves DequantizeLinear of a weight to the target, which must have it: here only with one scale."""
+    weight = numpy_helper.from_array(np.arange(-54, 54, dtype=np.int8).reshape(4, 3, 3, 3), "v")
+    scales = numpy_helper.from_array(np.array([0.01, 0.02, 0.03, 0.04], np.float32), "s")
+    nodes = [
+        models.node("DequantizeLinear", "v,s", "w", axis=0),
+        models.node("Conv", "x,w", "c"),
+        models.node("Relu", "c", "y"),
+    ]
+    x, y = models.typed("x", [1, 3, 9, 8]), models.typed("y", [1, 4, 7, 6])
+    path = models.Mixed(nodes, [x], [y], {"x": models.numbers(1, 3, 9, 8)}, [weight, scales]).save(tmp_path / "m.onnx")
+    operators = [{"op": "Conv"}, {"op": "Relu"}, {"op": "DequantizeLinear", "inputs": [{"at": 1, "rank": [0, 0]}]}]
+    mine = written(tmp_path, target(writes="onnx", operators=operators))
+    partition(path, tmp_path / "pieces", "--target", mine, "--prefer", "coverage")
+    assert not where(tmp_path / "pieces")["DequantizeLinear_w"] and where(tmp_path / "pieces")["Relu_y"]
+
+
 @pytest.mark.parametrize("name", ["coreml", "nnapi", "tidl"])
 def test_shipped_targets(name, tmp_path):
     description = json.loads((SHIPPED / f"{name}.json").read_text())

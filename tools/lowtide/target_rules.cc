@@ -116,7 +116,14 @@ TargetRules::TargetRules(const Target& target, const onnx::Model& model) : targe
       continue;
     // What is an output of the model is made in one piece, and is no constant to others; in TFLite it is folded.
     if (!target.writes_tflite && std::any_of(node->outputs.begin(), node->outputs.end(), is_output)) continue;
-    for (const std::string& name : node->outputs) constants_.emplace(name, ValueInfo());
+    const bool stays = !target.writes_tflite && (layout::full_name(*node) == "DequantizeLinear" ||
+                                                 std::any_of(used.begin(), used.end(), [&](std::string_view value) {
+                                                   return unfolded_.contains(std::string(value));
+                                                 }));
+    for (const std::string& name : node->outputs) {
+      constants_.emplace(name, ValueInfo());
+      if (stays) unfolded_.insert(name);
+    }
   }
   find_groups(model.graph);
 }
@@ -168,11 +175,13 @@ std::vector<const Target::Entry*> TargetRules::fitting(const onnx::Node& node, c
 }
 
 // Constants, and what is computed from constants alone, are data, of which each piece has a copy: conversion folds
-// them, and so does ONNX Runtime before it gives a graph to an execution provider. In a piece of its own the result
-// would be an input of the others, which rules for constants refuse.
+// them, and so does ONNX Runtime before it gives a graph to an execution provider, but for DequantizeLinear, which
+// providers read as the scale of a weight. In a piece of its own the result would be an input of the others, which
+// rules for constants refuse.
 bool TargetRules::is_data(const onnx::Node& node) const {
-  return std::all_of(node.outputs.begin(), node.outputs.end(),
-                     [&](const std::string& name) { return name.empty() || constants_.contains(name); });
+  return std::all_of(node.outputs.begin(), node.outputs.end(), [&](const std::string& name) {
+    return name.empty() || (constants_.contains(name) && !unfolded_.contains(name));
+  });
 }
 
 std::string TargetRules::refuse(const onnx::Node& node, const layout::ModelTypes& types) const {

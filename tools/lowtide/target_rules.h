@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,7 @@ class TargetRules {
 
   const Target& target_;
   std::unordered_map<std::string, onnx::ValueInfo> constants_;  // by name; types only of initializers
+  std::unordered_set<std::string> unfolded_;                    // of these: by a DequantizeLinear that stays
   std::vector<std::vector<size_t>> groups_;
   std::unordered_map<std::string, size_t> group_of_;  // by an output of a node
 };
