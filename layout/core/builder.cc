@@ -305,6 +305,14 @@ Val Builder::concat(std::span<const Val> parts, int axis) {
   return op(Kind::kConcatenation, parts, ConcatOptions{.axis = axis});
 }
 
+bool Builder::moves_exactly(Kind kind, Val x) const {
+  if (keeps_bits(kind, dtype(x))) return true;
+  const OpId producer = known(x).producer;
+  if (dtype(x) != DType::kFloat64 || producer < 0) return false;
+  const KernelLimits* made_by = kernel_limits(graph.ops[static_cast<size_t>(producer)].kind);
+  return made_by != nullptr && !made_by->takes(DType::kFloat64);
+}
+
 std::vector<Val> Builder::slices(Val x, std::span<const int64_t> sizes, int axis) {
   std::vector<int64_t> begin(shape(x).size(), 0);
   std::vector<Dim> size(begin.size(), -1);
@@ -322,7 +330,7 @@ std::vector<Val> Builder::split(Val x, std::span<const int64_t> sizes, int axis)
   if (axis < 0) axis += rank(x);
   int count = static_cast<int>(sizes.size());
   // Of an open axis it is SPLIT_V, which refuses data of another extent when it is run.
-  if (!keeps_bits(Kind::kSplitV, dtype(x)) && stream::is_static(dim(x, axis))) return slices(x, sizes, axis);
+  if (!moves_exactly(Kind::kSplitV, x) && stream::is_static(dim(x, axis))) return slices(x, sizes, axis);
   bool equal = std::all_of(sizes.begin(), sizes.end(), [&](int64_t s) { return s == sizes[0]; });
   if (equal && stream::is_static(dim(x, axis)))
     return ops(Kind::kSplit, {i32_scalar(axis), x}, SplitOptions{count}, count);
@@ -445,7 +453,7 @@ std::vector<Val> Builder::unpack(Val x, int axis) {
   if (!stream::is_static(count))
     throw stream::Unsupported("the dimension that is unpacked is not static",
                               "fix the inputs' shapes with --shape INPUT=...");
-  if (keeps_bits(Kind::kUnpack, dtype(x))) return ops(Kind::kUnpack, {x}, PackOptions{axis}, static_cast<int>(count));
+  if (moves_exactly(Kind::kUnpack, x)) return ops(Kind::kUnpack, {x}, PackOptions{axis}, static_cast<int>(count));
   check_ops_left(static_cast<size_t>(count));
   std::vector<Val> parts = slices(x, std::vector<int64_t>(static_cast<size_t>(count), 1), axis);
   for (Val& part : parts) part = squeeze(part, std::array{axis});

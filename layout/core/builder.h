@@ -59,6 +59,10 @@ class Builder {
   Val tensor_list(std::span<const Val> elements);
   bool is_tensor_list(Val v) const;
 
+  // Whether an op of this kind moves the elements of `x` without the loss of bits: its kernel keeps them
+  // (kernel_limits.h), or they are f64 that legalise computes in f32, so that there are no more bits.
+  bool moves_exactly(Kind kind, Val x) const;
+
   // ---- constants ----
   Val constant(RecipeRef recipe, std::string name = {}) {
     return {graph.add_constant(std::move(recipe), std::move(name))};

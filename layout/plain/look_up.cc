@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "layout/core/builtin.h"
-#include "layout/core/kernel_limits.h"
 #include "layout/plain/parts.h"
 #include "layout/plain/rules.h"
 
@@ -85,7 +84,7 @@ bool unpack_instead(Rewriter& rewriter, OpId id) {
   const ValueId data = op.inputs[0];
   const auto look_up = plain_gather(rewriter, op);
   if (!look_up || !picked_place(rewriter, op, data, look_up->axis) || rewriter.value(data).is_constant() ||
-      rewriter.value(data).quantization || !core::keeps_bits(Kind::kUnpack, rewriter.value(data).dtype))
+      rewriter.value(data).quantization || !rewriter.b.moves_exactly(Kind::kUnpack, {data}))
     return false;
   const Dim extent = rewriter.value(data).shape[static_cast<size_t>(look_up->axis)];
   if (core::is_symbol(extent) || extent < 2) return false;
