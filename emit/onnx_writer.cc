@@ -22,19 +22,7 @@ namespace fs = std::filesystem;
 // Of RecipeReader, for elements that are not aligned in the file: behind text they are not.
 constexpr uint64_t kAligningTile = uint64_t{256} << 10;
 
-// A file that the model reads from is not replaced, also where its bytes are copied: the model would lose its weights.
-// Sources are compared by their names, because a compressed one has no path.
-void refuse_needed_files(const OnnxPlan& plan, const onnx::Model& model, const fs::path& path, const fs::path& data) {
-  auto refuse = [](const fs::path& output, const char* why) {
-    throw stream::Error(stream::Code::kUsage, fmt::format("{}: choose another output path with -o", why),
-                        {.file = output.string()});
-  };
-  for (const auto& source : model.sources) {
-    if (stream::same_file(source->name(), path)) refuse(path, "would be replaced, and the model reads from it");
-    if (plan.beside && stream::same_file(source->name(), data))
-      refuse(data, "would be replaced by the output's weights, and the model reads from it");
-  }
-}
+fs::path data_path(const OnnxPlan& plan, const fs::path& path) { return path.parent_path() / plan.data_name; }
 
 void write_data(const Plan& plan, stream::OutFile& out, stream::Budget& budget, const OnnxWriteOptions& options) {
   for_each_data(plan, [&](stream::Range range) { out.reserve(range); });
@@ -69,10 +57,23 @@ uint64_t least_budget(const OnnxPlan& plan) {
   return plan.beside ? std::max(model, least_for_writing(*plan.beside)) : model;
 }
 
+// Sources are compared by their names, because a compressed one has no path.
+void refuse_needed_files(const OnnxPlan& plan, const onnx::Model& model, const fs::path& path) {
+  const fs::path data = data_path(plan, path);
+  auto refuse = [](const fs::path& output, const char* why) {
+    throw stream::Error(stream::Code::kUsage, fmt::format("{}: choose another output path with -o", why),
+                        {.file = output.string()});
+  };
+  for (const auto& source : model.sources) {
+    if (stream::same_file(source->name(), path)) refuse(path, "would be replaced, and the model reads from it");
+    if (plan.beside && stream::same_file(source->name(), data))
+      refuse(data, "would be replaced by the output's weights, and the model reads from it");
+  }
+}
+
 OnnxWriteResult write_onnx(const OnnxPlan& plan, const onnx::Model& model, const fs::path& path, stream::Budget& budget,
                            const OnnxWriteOptions& options) {
-  const fs::path data = path.parent_path() / plan.data_name;
-  refuse_needed_files(plan, model, path, data);
+  refuse_needed_files(plan, model, path);
   if (options.progress)
     options.progress->begin("writing", plan.model.payload_bytes + (plan.beside ? plan.beside->payload_bytes : 0));
   stream::OutFile out(path, plan.model.file_bytes, data_bytes(plan.model));
@@ -80,7 +81,7 @@ OnnxWriteResult write_onnx(const OnnxPlan& plan, const onnx::Model& model, const
   if (plan.beside) {
     // `out` keeps its temporary until both files have their names, so that no other run gives a name in between.
     out.check_alone();
-    beside.emplace(data, plan.beside->file_bytes, data_bytes(*plan.beside));
+    beside.emplace(data_path(plan, path), plan.beside->file_bytes, data_bytes(*plan.beside));
     write_data(*plan.beside, *beside, budget, options);
   }
   write_data(plan.model, out, budget, options);

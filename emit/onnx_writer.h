@@ -22,6 +22,10 @@ struct OnnxWriteResult {
 // The smallest budget for write_onnx.
 uint64_t least_budget(const OnnxPlan& plan);
 
+// A file that the model reads from is not replaced, also where its bytes are copied: the model would lose its weights.
+// write_onnx calls this too. Throws Error(kUsage).
+void refuse_needed_files(const OnnxPlan& plan, const onnx::Model& model, const std::filesystem::path& path);
+
 // The model gets its name only when it, and the file of data before it, are complete and no source has changed. Throws
 // Error: kUnsupported, kUsage (data in place in another folder, or an output that is a file with data still needed),
 // kBudget, kIo (also while another call writes both files under the same names), kNoSpace, kNotFound.

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <set>
 #include <vector>
 
@@ -75,9 +74,7 @@ void copy_to(int descriptor, stream::OutFile& out) {
     at += some.size();
     for (std::span<const std::byte> rest = some; !rest.empty();) {
       const ssize_t done = stream::uninterrupted([&] { return write(descriptor, rest.data(), rest.size()); });
-      if (done < 0)
-        throw stream::Error(stream::is_no_space(errno) ? stream::Code::kNoSpace : stream::Code::kIo,
-                            fmt::format("standard output cannot be written: {}", std::strerror(errno)));
+      if (done < 0) throw stream::unwritable_output(errno);
       rest = rest.subspan(static_cast<size_t>(done));
     }
   }

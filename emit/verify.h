@@ -41,7 +41,7 @@ uint64_t least_for_verifying(const Plan& plan);
 void verify_payloads(const Plan& plan, const std::shared_ptr<stream::Source>& written, stream::Budget& budget,
                      Progress* progress, const OnVerified& on_verified);
 
-// The first byte of the plan's header that is another one in `file`, or behind its end.
+// The position of the first byte of the plan's header that differs in `file`, or that is after the file's end.
 std::optional<uint64_t> header_difference(const Plan& plan, const stream::Source& file);
 // Whether `file` begins with the plan's header and has its size, so that all payloads have the same positions.
 bool has_header_of(const Plan& plan, const stream::Source& file);

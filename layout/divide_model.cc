@@ -239,7 +239,8 @@ class Divider {
     const std::vector<size_t> order = unit_order();
     std::vector<size_t> begins = {0};
     if (options_.max_piece > 0 || options_.max_target_piece > 0) {
-      const std::vector<OrderedUnit> places = in_memory(order);
+      stream::Budget::Charge listed;
+      const std::vector<OrderedUnit> places = in_memory(order, listed);
       if (refuse_large(order, places)) return false;
       std::vector<size_t> cuts = cut_by_memory(places);
       if (!are_allowed(cuts, order)) cuts = cut_by_memory(places, FewestOf::kPieces);
@@ -307,7 +308,8 @@ class Divider {
   // Shapes are what a model says: sums stay at the most that there is.
   static void add(uint64_t bytes, uint64_t& sum) { sum = bytes > UINT64_MAX - sum ? UINT64_MAX : sum + bytes; }
 
-  std::vector<OrderedUnit> in_memory(const std::vector<size_t>& order) {
+  // `listed`: of the lists of weights.
+  std::vector<OrderedUnit> in_memory(const std::vector<size_t>& order, stream::Budget::Charge& listed) {
     std::vector<size_t> place(order.size());
     for (size_t i = 0; i < order.size(); ++i) place[order[i]] = i;
     std::vector<OrderedUnit> out(order.size());
@@ -326,12 +328,18 @@ class Divider {
           if (const auto type = types_.values.find(name); type != types_.values.end() && made.insert(name).second)
             add(bytes_of(type->second), out[i].activation_bytes);
       const Used used = used_by(units_.nodes[order[i]]);
-      for (const size_t number : weights_of(used, i + 1 == order.size()))
-        out[i].weights.push_back({number, weights_->bytes(number)});
+      const std::set<size_t> weights = weights_of(used, i + 1 == order.size());
       // Each of many parts may use each of many weights: a file of few bytes says so.
-      listed_bytes += out[i].weights.size() * sizeof(PartWeights);
-      if (listed_bytes > budget_.available())
-        throw Error(Code::kBudget, "the list of weights of each part is larger than --max-rss lets it: give more");
+      listed_bytes += weights.size() * sizeof(PartWeights);
+      listed = {};
+      listed = budget_.try_charge(listed_bytes);
+      if (listed_bytes > 0 && !listed)
+        throw Error(Code::kBudget,
+                    fmt::format("the list of weights of each part takes {} bytes for {} of {} parts, and --max-rss "
+                                "leaves {} for it: give more",
+                                listed_bytes, i + 1, order.size(), budget_.available()));
+      out[i].weights.reserve(weights.size());
+      for (const size_t number : weights) out[i].weights.push_back({number, weights_->bytes(number)});
       for (const std::string_view value : used.values)
         if (model_inputs_.contains(value)) last_user[value] = i;
     }
@@ -488,15 +496,16 @@ class Divider {
                                                 : fmt::format("max_pieces {} of the target", inside.most);
     const PieceCount& count = all.surplus() > 0 ? all : inside;
     if (options_.prefer == Prefer::kCheap && leave_out(std::max(all.surplus(), inside.surplus()), limit)) return false;
-    const std::string_view pieces = all.surplus() > 0 ? "pieces" : "of its pieces";
     const std::string_view others =
         options_.prefer == Prefer::kCheap ? "" : "; --prefer cheap leaves to ONNX what the target can run";
     if (options_.prefer != Prefer::kCheap && count.least > count.most)
-      throw Error(Code::kUsage, fmt::format("{}: at least {} {} are needed when all that the target can run is there{}",
-                                            limit, count.least, pieces, others));
+      throw Error(Code::kUsage,
+                  fmt::format("{}: at least {} {} are needed when everything that the target can run is in it{}", limit,
+                              count.least, all.surplus() > 0 ? "pieces" : "of its pieces", others));
     throw Error(Code::kUsage,
-                fmt::format("{}: with so few bytes for each no division into so few was found; one with {} {} was{}",
-                            limit, count.found, pieces, others));
+                fmt::format("{}: no division into so few pieces was found that keeps the limit of bytes; the last one "
+                            "had {} pieces{}{}",
+                            limit, count.found, all.surplus() > 0 ? "" : " in the target", others));
   }
 
   // Leaves pieces of the target to ONNX, those of the least work first. More at once each time, as each time costs a

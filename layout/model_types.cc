@@ -370,4 +370,17 @@ ModelTypes find_types(const onnx::Model& model, const std::map<std::string, Valu
   return Typing(model, given, budget).find();
 }
 
+onnx::ValueInfo type_of_constant(const onnx::Tensor& tensor) {
+  ValueInfo out{.name = tensor.name, .type = ValueInfo::Type::kTensor, .dtype = tensor.dtype, .has_shape = true};
+  for (const int64_t dim : tensor.dims) out.dims.push_back({dim, ""});
+  return out;
+}
+
+onnx::ValueInfo type_of_constant(const onnx::SparseTensor& tensor) {
+  ValueInfo out = type_of_constant(tensor.values);
+  out.dims.clear();
+  for (const int64_t dim : tensor.dims) out.dims.push_back({dim, ""});
+  return out;
+}
+
 }  // namespace lowtide::layout

@@ -33,4 +33,8 @@ struct ModelTypes {
 ModelTypes find_types(const onnx::Model& model, const std::map<std::string, onnx::ValueInfo>& given,
                       stream::Budget& budget);
 
+// Of an initializer. Sparse ones are tensors to nodes: only the file has them as something else.
+onnx::ValueInfo type_of_constant(const onnx::Tensor& tensor);
+onnx::ValueInfo type_of_constant(const onnx::SparseTensor& tensor);
+
 }  // namespace lowtide::layout

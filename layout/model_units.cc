@@ -47,12 +47,6 @@ uint64_t elements_of_extents(const Extents& extents) {
 
 uint64_t elements_in(const onnx::ValueInfo& info) { return elements_of_extents(extents_in(info)); }
 
-onnx::ValueInfo typed(stream::DType dtype, const stream::Shape& dims) {
-  onnx::ValueInfo out{.type = onnx::ValueInfo::Type::kTensor, .dtype = dtype, .has_shape = true};
-  for (const int64_t dim : dims) out.dims.push_back({dim, ""});
-  return out;
-}
-
 class Units {
  public:
   Units(const onnx::Model& model, const ModelTypes& types, const std::vector<std::string>& reasons,
@@ -70,10 +64,9 @@ class Units {
         if (!name.empty()) maker_.emplace(name, i);
       add_values_used(graph_.nodes[i], used_[i]);
     }
-    for (const onnx::Tensor& tensor : graph_.initializers)
-      constants_.emplace(tensor.name, typed(tensor.dtype, tensor.dims));
+    for (const onnx::Tensor& tensor : graph_.initializers) constants_.emplace(tensor.name, type_of_constant(tensor));
     for (const onnx::SparseTensor& tensor : graph_.sparse_initializers)
-      constants_.emplace(tensor.values.name, typed(tensor.values.dtype, tensor.dims));
+      constants_.emplace(tensor.values.name, type_of_constant(tensor));
     for (const onnx::ValueInfo& output : graph_.outputs) outputs_.insert(output.name);
     for (const onnx::Node* node : in_order(graph_)) order_.push_back(static_cast<size_t>(node - graph_.nodes.data()));
   }

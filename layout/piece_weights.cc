@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layout/piece_weights.h"
 
-#include <map>
 #include <set>
 #include <string>
-#include <tuple>
 #include <unordered_set>
 #include <utility>
+
+#include "layout/model_functions.h"
 
 namespace lowtide::layout {
 namespace {
 
-using FunctionKey = std::tuple<std::string_view, std::string_view, std::string_view>;
-
-// What a node, or a function, holds itself, and the functions that are called there.
+// What a node, or a function, holds itself, and the nodes there, which may call functions.
 struct Held {
   uint64_t bytes = 0;
-  std::vector<FunctionKey> calls;
+  std::vector<const onnx::Node*> nodes;
 
   void add(uint64_t more) { bytes = more > UINT64_MAX - bytes ? UINT64_MAX : bytes + more; }
 };
@@ -47,7 +45,7 @@ void add_attribute(const onnx::Attribute& attribute, Held& out) {
 }
 
 void add_node(const onnx::Node& node, Held& out) {
-  out.calls.emplace_back(node.domain, node.op_type, node.overload);
+  out.nodes.push_back(&node);
   for (const onnx::Attribute& attribute : node.attributes) {
     add_attribute(attribute, out);
     // The lists of trees, support vectors and encoders are weights; those of other operators are a few numbers.
@@ -72,15 +70,11 @@ PieceWeights::PieceWeights(const onnx::Model& model) {
     if (!values_.contains(tensor.values.name)) values_.emplace(tensor.values.name, add(held.bytes));
   }
 
-  std::map<FunctionKey, size_t> functions;
-  for (size_t i = 0; i < model.functions.size(); ++i) {
-    const onnx::Function& function = model.functions[i];
-    functions.emplace(FunctionKey{function.domain, function.name, function.overload}, i);
-  }
-  auto called = [&](const std::vector<FunctionKey>& calls) {
+  const ModelFunctions functions(model);
+  auto called_by = [&](const std::vector<const onnx::Node*>& nodes) {
     std::set<size_t> out;
-    for (const FunctionKey& call : calls)
-      if (const auto function = functions.find(call); function != functions.end()) out.insert(function->second);
+    for (const onnx::Node* node : nodes)
+      if (const auto function = functions.called_by(*node)) out.insert(*function);
     return std::vector<size_t>(out.begin(), out.end());
   };
   std::vector<size_t> numbers;               // of what each function holds
@@ -90,7 +84,7 @@ PieceWeights::PieceWeights(const onnx::Model& model) {
     for (const onnx::Attribute& attribute : function.attribute_defaults) add_attribute(attribute, held);
     for (const onnx::Node& node : function.nodes) add_node(node, held);
     numbers.push_back(add(held.bytes));
-    callees.push_back(called(held.calls));
+    callees.push_back(called_by(held.nodes));
   }
 
   for (const onnx::Node& node : model.graph.nodes) {
@@ -100,7 +94,7 @@ PieceWeights::PieceWeights(const onnx::Model& model) {
     if (held.bytes > 0) held_.back().push_back(add(held.bytes));
     // Functions call others; each counts once, and a cycle of calls, which is refused elsewhere, ends here.
     std::unordered_set<size_t> seen;
-    for (std::vector<size_t> open = called(held.calls); !open.empty();) {
+    for (std::vector<size_t> open = called_by(held.nodes); !open.empty();) {
       const size_t function = open.back();
       open.pop_back();
       if (!seen.insert(function).second) continue;

@@ -6,8 +6,8 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <tuple>
 
+#include "layout/model_functions.h"
 #include "stream/recipe/recipe_reader.h"
 #include "stream/shape.h"
 
@@ -64,12 +64,7 @@ bool trains(const onnx::Node& dropout, const RandomScope& scope) {
 
 class RandomNodes {
  public:
-  explicit RandomNodes(const onnx::Model& model) : model_(model), functions_(model.functions.size()) {
-    for (size_t i = 0; i < model.functions.size(); ++i) {
-      const onnx::Function& function = model.functions[i];
-      numbers_.emplace(FunctionKey{function.domain, function.name, function.overload}, i);
-    }
-  }
+  explicit RandomNodes(const onnx::Model& model) : model_(model), functions_(model), found_(model.functions.size()) {}
 
   std::vector<bool> find() {
     RandomScope scope{.opset = onnx_opset(model_.opsets), .are_false = {}};
@@ -80,7 +75,6 @@ class RandomNodes {
   }
 
  private:
-  using FunctionKey = std::tuple<std::string_view, std::string_view, std::string_view>;
   enum class Found : uint8_t { kNothing, kRandom, kSure };
 
   bool is_random(const onnx::Node& node, const RandomScope& scope, int calls) {
@@ -91,8 +85,7 @@ class RandomNodes {
         if (any_is_random(body->nodes, inside, calls)) return true;
       }
     // A function of the model goes before an operator of its name.
-    if (const auto called = numbers_.find({node.domain, node.op_type, node.overload}); called != numbers_.end())
-      return is_random_function(called->second, calls + 1);
+    if (const auto called = functions_.called_by(node)) return is_random_function(*called, calls + 1);
     const std::string_view op = node.op_type;
     if (node.domain.empty() && op == "Dropout") return trains(node, scope);
     if (node.domain.empty()) return op.starts_with("Random") || op == "Multinomial" || op == "Bernoulli";
@@ -107,19 +100,19 @@ class RandomNodes {
 
   bool is_random_function(size_t number, int calls) {
     if (calls > kMostCalls) return true;
-    if (functions_[number] == Found::kNothing) {
-      functions_[number] = Found::kRandom;  // of one that calls itself, until it is refused
+    if (found_[number] == Found::kNothing) {
+      found_[number] = Found::kRandom;  // of one that calls itself, until it is refused
       const onnx::Function& function = model_.functions[number];
       RandomScope scope{.opset = onnx_opset(function.opsets), .are_false = {}};
       add_false(function.nodes, scope);
-      if (!any_is_random(function.nodes, scope, calls)) functions_[number] = Found::kSure;
+      if (!any_is_random(function.nodes, scope, calls)) found_[number] = Found::kSure;
     }
-    return functions_[number] == Found::kRandom;
+    return found_[number] == Found::kRandom;
   }
 
   const onnx::Model& model_;
-  std::map<FunctionKey, size_t> numbers_;
-  std::vector<Found> functions_;
+  ModelFunctions functions_;
+  std::vector<Found> found_;  // of each function
 };
 
 }  // namespace

@@ -4,15 +4,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <string_view>
-#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include "layout/foreign_types.h"
 #include "layout/lower/values_used.h"
+#include "layout/model_functions.h"
+#include "layout/model_types.h"
 #include "layout/value_names.h"
 #include "stream/error.h"
 #include "stream/nearest_name.h"
@@ -30,17 +30,10 @@ constexpr int64_t kFirstIrWithFreeInitializers = 4;
 
 [[noreturn]] void usage(const std::string& text) { throw Error(Code::kUsage, text); }
 
-using FunctionKey = std::tuple<std::string_view, std::string_view, std::string_view>;
-
 // The functions that nodes call, each of which may call others: a chain of them may be as long as the file.
 class Calls {
  public:
-  explicit Calls(const onnx::Model& model) : model_(model), called_(model.functions.size()) {
-    for (size_t i = 0; i < model.functions.size(); ++i) {
-      const onnx::Function& function = model.functions[i];
-      indices_.emplace(FunctionKey{function.domain, function.name, function.overload}, i);
-    }
-  }
+  explicit Calls(const onnx::Model& model) : model_(model), functions_(model), called_(model.functions.size()) {}
   // In the order of the model.
   std::vector<onnx::Function> of(const std::vector<onnx::Node>& nodes) {
     add(nodes);
@@ -59,10 +52,9 @@ class Calls {
   // Recursive in bodies of nodes only, whose depth the reader limits.
   void add(const std::vector<onnx::Node>& nodes) {
     for (const onnx::Node& node : nodes) {
-      const auto found = indices_.find(FunctionKey{node.domain, node.op_type, node.overload});
-      if (found != indices_.end() && !called_[found->second]) {
-        called_[found->second] = true;
-        open_.push_back(found->second);
+      if (const auto function = functions_.called_by(node); function && !called_[*function]) {
+        called_[*function] = true;
+        open_.push_back(*function);
       }
       for (const onnx::Attribute& attribute : node.attributes)
         for (const auto& body : attribute.graphs) add(body->nodes);
@@ -70,7 +62,7 @@ class Calls {
   }
 
   const onnx::Model& model_;
-  std::map<FunctionKey, size_t> indices_;
+  ModelFunctions functions_;
   std::vector<bool> called_;
   std::vector<size_t> open_;  // called, but not looked into yet
 };
@@ -209,9 +201,9 @@ class Cutter {
     if (const auto known = types_.find(name); known != types_.end()) return *known->second;
     if (const auto given = ends_.types.find(name); given != ends_.types.end()) return given->second;
     for (const onnx::Tensor& tensor : graph_.initializers)
-      if (tensor.name == name) return of_constant(name, tensor.dtype, tensor.dims);
+      if (tensor.name == name) return type_of_constant(tensor);
     for (const onnx::SparseTensor& tensor : graph_.sparse_initializers)
-      if (tensor.values.name == name) return of_constant(name, tensor.values.dtype, tensor.dims);
+      if (tensor.values.name == name) return type_of_constant(tensor);
     if (is_sequence(name))
       throw UndeclaredEnd(fmt::format("{}: '{}' is a sequence, and the model does not declare its type: add it to "
                                       "value_info of the model, or name a tensor",
@@ -234,17 +226,6 @@ class Cutter {
     return std::any_of(made.begin(), made.end(), [&](const ValueInfo& info) {
       return info.name == name && info.type == ValueInfo::Type::kSequence;
     });
-  }
-
-  // Sparse initializers are tensors to nodes: only the file has them as something else.
-  static ValueInfo of_constant(const std::string& name, stream::DType dtype, const stream::Shape& dims) {
-    ValueInfo out;
-    out.name = name;
-    out.type = ValueInfo::Type::kTensor;
-    out.dtype = dtype;
-    out.has_shape = true;
-    for (const int64_t dim : dims) out.dims.push_back({dim, ""});
-    return out;
   }
 
   onnx::Graph graph() const {

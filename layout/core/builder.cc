@@ -138,8 +138,8 @@ Val Builder::tensor_list(std::span<const Val> elements) {
 }
 
 bool Builder::is_tensor_list(Val v) const {
-  const OpId producer = known(v).producer;
-  return producer >= 0 && graph.ops[static_cast<size_t>(producer)].kind == Kind::kTensorList;
+  known(v);
+  return core::is_tensor_list(graph, v.id);
 }
 
 void Builder::check_ops_left(size_t results) const {

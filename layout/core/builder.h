@@ -256,7 +256,7 @@ class Builder {
 
  private:
   void check_ops_left(size_t results) const;
-  std::vector<Val> slices(Val x, std::span<const int64_t> sizes, int axis);  // next to each other
+  std::vector<Val> slices(Val x, std::span<const int64_t> sizes, int axis);  // adjacent, of these extents
   // For kernels that require a bias.
   Val bias_or_zeros(Kind kind, Val weights, Val bias);
 

@@ -114,6 +114,11 @@ std::optional<std::vector<double>> Graph::numbers(ValueId id) {
   return stream::evaluate_doubles(at(id).constant, budget);
 }
 
+bool is_tensor_list(const Graph& graph, ValueId id) {
+  const OpId producer = graph.at(id).producer;
+  return producer >= 0 && graph.op(producer).kind == Kind::kTensorList;
+}
+
 bool only_arranges_axes(const Graph& graph, const Op& op) {
   if (op.kind == Kind::kTranspose) return true;
   if (op.kind != Kind::kReshape) return false;

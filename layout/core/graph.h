@@ -166,6 +166,9 @@ class Graph {
   void replace_uses(ValueId from, ValueId to);
 };
 
+// Whether the value is a sequence that is known at conversion (Kind::kTensorList).
+bool is_tensor_list(const Graph& graph, ValueId id);
+
 // For a value that goes, whose elements `source` has in another order of axes, or with other axes of extent 1: the
 // source gets its ONNX name if it has none.
 void keep_name(Graph& graph, ValueId arranged, ValueId source);

@@ -31,7 +31,7 @@ const KernelLimits* kernel_limits(Kind kind);
 bool kernel_takes(Kind kind, stream::DType dtype);
 
 // Whether an op that moves elements keeps all their bits: false where no kernel takes 64-bit numbers, which legalise
-// would then narrow to 32 bits or refuse. To be asked before another op is written that the model could do without.
+// would then narrow to 32 bits or refuse. Ask it before an op is replaced by one of another kind.
 bool keeps_bits(Kind kind, stream::DType dtype);
 
 }  // namespace lowtide::core

@@ -36,9 +36,7 @@ Shape comparable(const Shape& shape, const core::Symbols& symbols) {
 Shape shape_of(const Builder& b, Val v) {
   if (!v) return {};
   const core::Value& value = b.graph.at(v.id);
-  if (value.producer >= 0)
-    if (const core::Op& op = b.graph.ops[static_cast<size_t>(value.producer)]; op.kind == core::Kind::kTensorList)
-      return {static_cast<Dim>(op.inputs.size())};
+  if (core::is_tensor_list(b.graph, v.id)) return {static_cast<Dim>(b.graph.op(value.producer).inputs.size())};
   return comparable(value.shape, b.graph.symbols);
 }
 

@@ -83,7 +83,7 @@ void cast_to(Lowering& lo, DType to) {
       lo.unsupported(fmt::format("no TFLite kernel casts from {} to {}", dtype_name(from), dtype_name(to)),
                      "cast to int64 first");
     if (from == DType::kUint64) return lo.output(0, from_u64(b, x, to));
-    if (to == DType::kUint64) return lo.output(0, stream::is_float(from) ? to_u64(b, x) : cast_of_i64(b, x, to));
+    if (to == DType::kUint64) return lo.output(0, stream::is_float(from) ? to_u64(b, x) : cast_through_i64(b, x, to));
   }
   lo.output(0, b.cast(x, to));
 }

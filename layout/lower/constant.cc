@@ -86,7 +86,7 @@ void lower_eye_like(Lowering& lo) {
   Val columns = lo.b.unsqueeze(iota(lo, lo.b.dim(x, 1), DType::kInt32), across);
   Val rows = lo.b.unsqueeze(iota(lo, lo.b.dim(x, 0), DType::kInt32), down);
   const Val ones = lo.b.equal(columns, lo.b.add(rows, static_cast<double>(k)));
-  lo.output(0, cast_of_i64(lo.b, ones, dtype));
+  lo.output(0, cast_through_i64(lo.b, ones, dtype));
 }
 
 }  // namespace lowtide::layout

@@ -36,7 +36,7 @@ Val bitcast_to(Builder& b, Val x, DType to) {
   return b.dtype(x) == to ? x : b.op(Kind::kBitcast, {x}, core::IndexOptions{to});
 }
 
-Val cast_of_i64(Builder& b, Val x, DType to) {
+Val cast_through_i64(Builder& b, Val x, DType to) {
   return to == DType::kUint64 ? bitcast_to(b, b.cast(x, DType::kInt64), to) : b.cast(x, to);
 }
 

@@ -17,8 +17,9 @@ Val absolute_value(Builder& b, Val x);
 
 // The same bits as another type of the same width.
 Val bitcast_to(Builder& b, Val x, DType to);
-// x, whose numbers fit i64, as a type of at least 8 bits: CAST does not take u64.
-Val cast_of_i64(Builder& b, Val x, DType to);
+// x as a type of at least 8 bits. CAST does not support u64, so that is written by way of i64: the numbers of x must
+// fit i64.
+Val cast_through_i64(Builder& b, Val x, DType to);
 // The bitwise complement of an integer, -1 - x. It reverses the order of the elements.
 Val bitwise_complement(Builder& b, Val x);
 

@@ -64,6 +64,8 @@ std::optional<std::vector<Val>> unrolled_loop(Lowering& lo, const Loop& loop) {
     if (!unrolling.may_have(*trips)) return std::nullopt;
   }
   std::vector<Val> state = loop.state;
+  // Only a Loop that can become a WHILE is judged by the measured count; a WHILE cannot carry a sequence.
+  const bool has_lists = std::any_of(state.begin(), state.end(), [&](Val v) { return lo.b.is_tensor_list(v); });
   std::vector<std::vector<Val>> rows(loop.scans);
   Val condition = loop.condition ? loop.condition : lo.b.filled(1, DType::kBool, {});
   for (int64_t trip = 0; !trips || trip < *trips; ++trip) {
@@ -75,7 +77,7 @@ std::optional<std::vector<Val>> unrolled_loop(Lowering& lo, const Loop& loop) {
     condition = out[0];
     std::copy_n(out.begin() + 1, loop.carried, state.begin());
     for (size_t i : loop.wanted) rows[i].push_back(add_row_axis(lo, out[loop.carried + 1 + i]));
-    unrolling.end_turn();
+    if (!has_lists) unrolling.end_turn();
   }
   if (!loop.wanted.empty() && rows[loop.wanted[0]].empty()) {
     for (const ScanOutput& scan : scan_outputs(lo, loop)) state.push_back(scan.initial);

@@ -199,12 +199,15 @@ class GraphLowering : public Surroundings {
     add_initializers(graph, scope);
     looked_through_.insert(&graph);
     lower_nodes(graph, scope);
+    std::vector<uint8_t>& halves = output_halves_[&graph];
+    halves.resize(graph.outputs.size());
     std::vector<Val> out;
     for (const ValueInfo& info : graph.outputs) {
       Val found = scope.find(info.name);
       if (!found) throw Error(Code::kMalformed, fmt::format("the subgraph's output '{}' has no producer", info.name));
       if (scope.has(info.name, kIsString))
         throw Unsupported(fmt::format("the subgraph's output '{}' is a string tensor", info.name));
+      halves[out.size()] |= half_mark(scope.half(info.name));
       out.push_back(found);
     }
     return out;
@@ -305,8 +308,8 @@ class GraphLowering : public Surroundings {
                                 graph.sparse_initializers.size());
   }
 
-  // Loops in loops may have more turns than any machine has memory for. Besides nodes, `work` counts what laying out a
-  // graph takes.
+  // Loops in loops may have more turns than any machine has memory for. `work` counts nodes, and the
+  // inputs, outputs and constants of each graph that is lowered.
   void count_inner(int64_t work) {
     inner_work_ += work;
     if (inner_work_ <= kMostInnerNodes) return;
@@ -342,10 +345,9 @@ class GraphLowering : public Surroundings {
   bool relies_on_declared(const onnx::Node& node, const Scope& scope) const {
     if (in_doubt_) return true;
     if (judgement.refusals() == 0) return false;
-    return std::any_of(node.attributes.begin(), node.attributes.end(),
-                       [](const onnx::Attribute& attribute) { return !attribute.graphs.empty(); }) ||
-           std::any_of(node.inputs.begin(), node.inputs.end(),
-                       [&](const std::string& name) { return !name.empty() && scope.has(name, kIsDeclared); });
+    return holds_graphs(node) || std::any_of(node.inputs.begin(), node.inputs.end(), [&](const std::string& name) {
+             return !name.empty() && scope.has(name, kIsDeclared);
+           });
   }
 
   void lower_node(const onnx::Node& node, Scope& scope) {
@@ -413,13 +415,10 @@ class GraphLowering : public Surroundings {
     }
   }
 
-  // Null where the node has no subgraph.
-  static const onnx::Graph* first_graph(const onnx::Node& node) {
-    for (const onnx::Attribute& attribute : node.attributes)
-      if (!attribute.graphs.empty()) return attribute.graphs[0].get();
-    return nullptr;
+  static bool holds_graphs(const onnx::Node& node) {
+    return std::any_of(node.attributes.begin(), node.attributes.end(),
+                       [](const onnx::Attribute& attribute) { return !attribute.graphs.empty(); });
   }
-  static bool holds_graphs(const onnx::Node& node) { return first_graph(node) != nullptr; }
 
   // `row`, where given, tells the types of the outputs: what it adds to the graph is not used.
   std::vector<Val> as_custom(const onnx::Node& node, const LowerRow* row, int64_t version,
@@ -486,20 +485,35 @@ class GraphLowering : public Surroundings {
     }
   }
 
-  // Outputs of f32 that are halves in ONNX: by what the file says of a subgraph's, else by the inputs.
+  // Whether it may be halves in ONNX: f32, or a sequence that has elements.
+  bool may_be_halves(Val v) const {
+    if (!v) return false;
+    const core::Graph& graph = builder_->graph;
+    const core::Value& value = graph.at(v.id);
+    if (!core::is_tensor_list(graph, v.id)) return value.dtype == core::DType::kFloat32;
+    return !graph.ops[static_cast<size_t>(value.producer)].inputs.empty();
+  }
+
+  // By what the file says of a subgraph's output, and what was found when it was lowered.
+  uint8_t half_mark_of_output(const onnx::Graph& graph, size_t at) const {
+    if (at >= graph.outputs.size()) return 0;
+    const uint8_t declared_mark = half_mark(graph.outputs[at].dtype);
+    const auto found = output_halves_.find(&graph);
+    return found == output_halves_.end() ? declared_mark : declared_mark | found->second[at];
+  }
+
+  // Outputs that are halves in ONNX: by those of the subgraphs, else by the inputs.
   void mark_halves(const onnx::Node& node, const std::vector<Val>& inputs, const std::vector<Val>& outputs,
                    Scope& scope) {
-    const auto is_f32 = [&](Val v) { return v && builder_->graph.at(v.id).dtype == core::DType::kFloat32; };
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const std::string& name = node.outputs[i];
-      if (name.empty() || !is_f32(outputs[i])) continue;
-      if (const onnx::Graph* inner = first_graph(node)) {
-        const size_t at = node.op_type == "Loop" ? i + 1 : i;  // behind the condition
-        if (at < inner->outputs.size()) scope.mark(name, half_mark(inner->outputs[at].dtype));
-        continue;
-      }
+      if (name.empty() || !may_be_halves(outputs[i])) continue;
+      const size_t at = node.op_type == "Loop" ? i + 1 : i;  // output 0 of the body is the condition
+      for (const onnx::Attribute& attribute : node.attributes)
+        for (const auto& graph : attribute.graphs) scope.mark(name, half_mark_of_output(*graph, at));
+      if (holds_graphs(node)) continue;
       size_t typed = first_typed_input(node, i);
-      while (typed < inputs.size() && !is_f32(inputs[typed])) ++typed;
+      while (typed < inputs.size() && !may_be_halves(inputs[typed])) ++typed;
       if (typed < inputs.size()) scope.mark(name, half_mark(scope.half(node.inputs[typed])));
     }
   }
@@ -533,7 +547,8 @@ class GraphLowering : public Surroundings {
   size_t other_ops_left_ = kMostOtherOps;
   std::string refused_for_custom_;  // why the node that becomes a custom operator has no other form
   bool in_doubt_ = false;           // types of values may be wrong or unknown: what does not fit is no error
-  std::unordered_set<const onnx::Graph*> looked_through_;  // subgraphs that were lowered, or begun
+  std::unordered_map<const onnx::Graph*, std::vector<uint8_t>> output_halves_;  // marks of subgraphs' outputs
+  std::unordered_set<const onnx::Graph*> looked_through_;                       // subgraphs that were lowered, or begun
 };
 
 // Of constants with constants, in all: done once, in about a second, and not in each run of the model.

@@ -13,8 +13,8 @@ Val element(Lowering& lo, Val list, int64_t at) {
   return lo.b.reshape(lo.b.slice(list, {&at, 1}, {&one, 1}), {});
 }
 
-// Floats as integers. No entry is on for what is no whole number, as in ONNX Runtime and the reference implementation:
-// it becomes `depth`, which is out of range.
+// Floats as integers. An index that is not a whole number turns no entry on, as in ONNX Runtime and the reference
+// implementation: it becomes `depth`, which is out of range.
 Val whole_indices(Lowering& lo, Val indices, Val depth) {
   const Val whole = lo.b.cast(indices, DType::kInt64);
   const Val is_whole = lo.b.equal(lo.b.cast(whole, lo.dtype(indices)), indices);

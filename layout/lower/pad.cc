@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <string>
 
-#include "layout/core/kernel_limits.h"
 #include "layout/lower/shapes_and_indices.h"
 
 namespace lowtide::layout {
@@ -138,7 +137,7 @@ Val gathered_border(Lowering& lo, Val x, const Border& border, Source source) {
 
 // Whether the axes that have a border are of known extents, few enough for a list of places, and GATHER keeps the bits.
 bool can_gather(Lowering& lo, Val x, const Border& border) {
-  if (!core::keeps_bits(Kind::kGather, lo.dtype(x))) return false;
+  if (!lo.b.moves_exactly(Kind::kGather, x)) return false;
   for (size_t a = 0; a < border.before.size(); ++a) {
     if (border.before[a] == 0 && border.after[a] == 0) continue;
     const Dim n = lo.shape(x)[a];

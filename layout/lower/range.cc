@@ -52,7 +52,7 @@ Val integer_range(Lowering& lo, DType dtype, int64_t start, int64_t limit, int64
 bool is_whole_in_f32(double number) { return number == std::trunc(number) && std::abs(number) < 0x1p24; }
 
 // The integer that a float known at run time only is cast from; absent where it is not.
-Val integer_behind(Lowering& lo, Val x) {
+Val integer_source(Lowering& lo, Val x) {
   const core::Graph& graph = lo.b.graph;
   for (core::OpId id = graph.at(x.id).producer; id >= 0;) {
     const core::Op& op = graph.ops[static_cast<size_t>(id)];
@@ -66,7 +66,7 @@ Val integer_behind(Lowering& lo, Val x) {
 
 bool is_made_of_integers(Lowering& lo, Val x) {
   if (const auto known = lo.numbers(x)) return is_whole_in_f32((*known)[0]);
-  return static_cast<bool>(integer_behind(lo, x));
+  return static_cast<bool>(integer_source(lo, x));
 }
 
 // Whether RANGE, which computes limit - start and the quotient by delta in f32, counts as ONNX Runtime does in f64:
@@ -141,7 +141,7 @@ Val as_whole(Lowering& lo, Val x) {
     if (number != std::trunc(number) || std::abs(number) >= 0x1p53) return {};
     return lo.b.scalar(number, DType::kInt64);
   }
-  const Val integer = integer_behind(lo, x);
+  const Val integer = integer_source(lo, x);
   return integer && lo.dtype(integer) != DType::kUint64 ? as_scalar(lo, lo.b.cast(integer, DType::kInt64)) : Val{};
 }
 

@@ -146,12 +146,11 @@ void lower_concat_from_sequence(Lowering& lo) {
 void lower_sequence_map(Lowering& lo) {
   const onnx::Graph& body = subgraph(lo, "body");
   const size_t count = elements_of(lo, lo.input(0)).size();
-  Unrolling unrolling(lo, body);
+  if (!Unrolling(lo, body).may_have(static_cast<int64_t>(count)))
+    lo.unsupported(fmt::format("a SequenceMap over {} elements is not supported: it would have more than {} nodes",
+                               count, kMostUnrolledNodes));
   std::vector<std::vector<Val>> made(lo.output_count());
   for (size_t i = 0; i < count; ++i) {
-    if (!unrolling.may_have(static_cast<int64_t>(count)))
-      lo.unsupported(fmt::format("a SequenceMap over {} elements is not supported: it would have more than {} nodes",
-                                 count, kMostUnrolledNodes));
     std::vector<Val> inputs;
     for (size_t k = 0; k < lo.input_count(); ++k) {
       const Val given = lo.input(k);
@@ -163,7 +162,6 @@ void lower_sequence_map(Lowering& lo) {
     if (outputs.size() != made.size())
       lo.malformed(fmt::format("the body has {} outputs, but the node has {}", outputs.size(), made.size()));
     for (size_t k = 0; k < made.size(); ++k) made[k].push_back(outputs[k]);
-    unrolling.end_turn();
   }
   for (size_t k = 0; k < made.size(); ++k) lo.output(k, sequence_of(lo, made[k]));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by If, Loop and Scan: graph attributes, unrolling, scan outputs.
+// Shared by If, Loop, Scan and SequenceMap: graph attributes, unrolling, scan outputs.
 #pragma once
 
 #include <optional>
@@ -12,11 +12,12 @@ namespace lowtide::layout {
 
 // The graph attribute `name`; malformed when there is none.
 const onnx::Graph& subgraph(Lowering& lo, std::string_view name);
-// Nodes times iterations: larger loops are not unrolled.
+
+// A loop of more nodes, times its iterations, is not unrolled.
 inline constexpr int64_t kMostUnrolledNodes = 20000;
 
-// Whether the nodes of an unrolled loop stay below the limit. How many nodes a turn takes,
-// with the loops inside it, is known once there was one: before, loops in it count as one turn.
+// Whether the nodes of an unrolled loop stay below the limit. The nodes of an iteration, with the loops inside
+// it, are counted once one was lowered; before that, an inner loop counts as one iteration.
 class Unrolling {
  public:
   Unrolling(Lowering& lo, const onnx::Graph& body);

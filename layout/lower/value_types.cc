@@ -19,7 +19,7 @@ onnx::Dimension dimension_of(core::Dim dim, const core::Symbols& symbols) {
 ValueType type_of(core::Graph& graph, core::ValueId value) {
   ValueType out;
   const core::Value& known = graph.at(value);
-  out.is_list = known.producer >= 0 && graph.ops[static_cast<size_t>(known.producer)].kind == core::Kind::kTensorList;
+  out.is_list = core::is_tensor_list(graph, value);
   if (out.is_list) return out;
   out.dtype = known.dtype;
   for (const core::Dim dim : known.shape) out.dims.push_back(dimension_of(dim, graph.symbols));

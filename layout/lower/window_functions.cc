@@ -33,7 +33,7 @@ void window(Lowering& lo, const Harmonics& harmonics) {
   Val angle = b.mul(b.div(b.cast(n, work), whole), 2 * std::numbers::pi);
   Val y = b.add(b.mul(b.cos(angle), harmonics.first), harmonics.constant);
   if (harmonics.second != 0) y = b.add(y, b.mul(b.cos(b.mul(angle, 2)), harmonics.second));
-  lo.output(0, cast_of_i64(b, y, dtype));
+  lo.output(0, cast_through_i64(b, y, dtype));
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ class LongestPiece {
   size_t first_ = 0;
   std::vector<size_t> users_;      // of weights, by their number
   unsigned __int128 weights_ = 0;  // bytes
-  std::deque<size_t> largest_;     // places with more activations than all behind them
+  std::deque<size_t> largest_;     // places with more activations than all after them
 };
 
 }  // namespace

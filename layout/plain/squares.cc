@@ -3,12 +3,12 @@
 // transposed operand, for which its TRANSPOSE swaps the last two axes as well, where no other operator reads what
 // TRANSPOSE gives. It counts operators (num_consumers in xnn_subgraph_analyze_consumers_and_producers), so that one
 // which reads it as both operands is one: the left operand is swapped too, and the numbers are wrong. Here each operand
-// gets a TRANSPOSE of its own, the right one in the form that XNNPACK is after, so that it changes nothing:
+// gets a TRANSPOSE of its own, the right one in the form that XNNPACK would produce, so that it changes nothing:
 //
 //     t = TRANSPOSE(x, [0,2,1,3]), BATCH_MATMUL(t, t)
 //         becomes   BATCH_MATMUL(TRANSPOSE(x, [0,2,1,3]), TRANSPOSE(x, [0,2,3,1]), adj_y)
 //
-// A RESHAPE of t to its own shape would serve too, while XNNPACK does not take it away, as it does with some.
+// A RESHAPE of t to its own shape would do as well, as long as XNNPACK does not remove it, as it removes some.
 #include <algorithm>
 #include <utility>
 #include <variant>

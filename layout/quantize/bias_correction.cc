@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "layout/core/builtin.h"
+#include "layout/quantize/known_ranges.h"
 #include "stream/recipe/recipe_reader.h"
 
 namespace lowtide::layout {
@@ -58,11 +59,8 @@ std::optional<MeanOperand> operand_of(const Op& op, const Shape& data, const Sha
 // The tensor whose means the data has.
 const CalibratedTensor* BiasCorrection::tensor_of(ValueId data, size_t channels) const {
   for (;;) {
-    std::string name = graph_.at(data).name;
-    for (size_t i = 0; i < graph_.inputs.size(); ++i)
-      if (graph_.inputs[i] == data) name = graph_.input_names[i];
-    if (const auto it = calibrated_.tensors.find(name); it != calibrated_.tensors.end())
-      return it->second.channel_means.size() == channels ? &it->second : nullptr;
+    if (const CalibratedTensor* tensor = calibrated_tensor(graph_, calibrated_, data))
+      return tensor->channel_means.size() == channels ? tensor : nullptr;
     const core::OpId producer = graph_.at(data).producer;
     if (producer < 0) return nullptr;
     // The border of an image is a small part of it.

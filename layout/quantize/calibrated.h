@@ -24,6 +24,7 @@ struct CalibratedTensor {
   // How far the means are off in the network of integers whose layers before are corrected; empty: not known.
   std::vector<float> channel_shifts;
   bool is_finite = true;   // all values in all samples
+  bool has_gap = false;    // no value in a large part of its range, as between scores and masks (masks.h)
   bool is_scaled = false;  // by equalize(): its channels are no longer those of ONNX's value
 };
 

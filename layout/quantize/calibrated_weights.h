@@ -25,9 +25,9 @@ class CalibratedWeights {
   // Why the op's constants cannot be integers; empty when they can.
   std::string reason_against(OpId op) const;
 
-  // Makes the op's constants integers behind a DEQUANTIZE that is a step of their recipes. `data` and `result`: the
-  // grids of an op with weights; they bound the scales from below, so that the bias fits 32 bits. `least_of` an operand
-  // without: elements below it may be saturated there.
+  // Makes the op's constants integers with a DEQUANTIZE as a step of their recipes. `data` and `result`: the grids of
+  // an op with weights; they bound the scales from below, so that the bias fits 32 bits. `least_of`: of an operand of
+  // an op without weights, the number at which smaller elements may be saturated.
   void replace(OpId op, const TensorGrid& data, const TensorGrid& result,
                const std::function<std::optional<double>(size_t input)>& least_of);
 

@@ -16,7 +16,7 @@ using core::Role;
 
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
-// Of the results where data of two intervals meet; 0 is inside of both, and so inside of theirs.
+// The interval of the results of an op on data of two intervals. Both contain 0, and so does the result.
 Interval range_of_both(Kind kind, const Interval& a, const Interval& b) {
   if (kind == Kind::kMaximum) return {std::max(a.low, b.low), std::max(a.high, b.high)};
   if (kind == Kind::kMinimum) return {std::min(a.low, b.low), std::min(a.high, b.high)};
@@ -163,11 +163,15 @@ std::vector<std::optional<Interval>> known_ranges(core::Graph& graph, const Cali
 
 Interval cut(const Interval& a, const Interval& b) { return {std::max(a.low, b.low), std::min(a.high, b.high)}; }
 
+std::string onnx_name(const core::Graph& graph, ValueId id) {
+  if (graph.at(id).producer < 0)
+    for (size_t i = 0; i < graph.inputs.size(); ++i)
+      if (graph.inputs[i] == id) return graph.input_names[i];
+  return graph.at(id).name;
+}
+
 const CalibratedTensor* calibrated_tensor(const core::Graph& graph, const Calibrated& calibrated, ValueId id) {
-  std::string name = graph.at(id).name;
-  for (size_t i = 0; i < graph.inputs.size(); ++i)
-    if (graph.inputs[i] == id) name = graph.input_names[i];
-  const auto it = calibrated.tensors.find(name);
+  const auto it = calibrated.tensors.find(onnx_name(graph, id));
   return it == calibrated.tensors.end() ? nullptr : &it->second;
 }
 

@@ -16,7 +16,9 @@ std::vector<std::optional<Interval>> known_ranges(core::Graph& graph, const Cali
 // What two intervals with 0 inside have in common.
 Interval cut(const Interval& a, const Interval& b);
 
-// What the ranges file says of the value's ONNX name; null for nothing.
+// The value's name in ONNX: that of the input, where it is one.
+std::string onnx_name(const core::Graph& graph, ValueId id);
+// What the ranges file says of that name; null for nothing.
 const CalibratedTensor* calibrated_tensor(const core::Graph& graph, const Calibrated& calibrated, ValueId id);
 
 // The interval of a constant's finite elements, with 0 inside; nullopt for one that is not small, or has none.

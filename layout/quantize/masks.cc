@@ -32,9 +32,11 @@ double least_unmasked(const std::vector<double>& numbers, double sign) {
 
 }  // namespace
 
-Masks::Masks(Graph& graph, std::vector<std::optional<Interval>> ranges, GridGroups groups, DType dtype)
+Masks::Masks(Graph& graph, std::vector<std::optional<Interval>> ranges, std::set<ValueId> with_gap, GridGroups groups,
+             DType dtype)
     : graph_(graph),
       ranges_(std::move(ranges)),
+      with_gap_(std::move(with_gap)),
       groups_(std::move(groups)),
       margin_(dtype == DType::kInt8 ? kMargin8 : kMargin16),
       users_(graph.users()) {
@@ -46,14 +48,16 @@ std::optional<Interval> Masks::range(ValueId id) {
   return graph_.at(id).is_constant() ? constant_range(graph_, id, nullptr) : ranges_[static_cast<size_t>(id)];
 }
 
-std::optional<double> Masks::least_of_group(ValueId root) {
-  const auto [it, is_new] = leasts_.try_emplace(root, std::nullopt);
+std::optional<double> Masks::found_once(Found& found, ValueId root, Find find) {
+  const auto [it, is_new] = found.try_emplace(root, std::nullopt);
   if (!is_new || depth_ == kMostSums) return it->second;
   ++depth_;
-  const auto found = find_least(root);
+  const auto result = (this->*find)(root);
   --depth_;
-  return leasts_[root] = found;
+  return found[root] = result;
 }
+
+std::optional<double> Masks::least_of_group(ValueId root) { return found_once(leasts_, root, &Masks::find_least); }
 
 std::optional<double> Masks::find_least(ValueId root) {
   std::optional<double> least;
@@ -93,14 +97,7 @@ std::optional<double> Masks::least_of_operand(const Op& add, size_t input) {
   return least && other ? std::optional(*least - other->high) : std::nullopt;
 }
 
-std::optional<double> Masks::least_score(ValueId root) {
-  const auto [it, is_new] = scores_.try_emplace(root, std::nullopt);
-  if (!is_new || depth_ == kMostSums) return it->second;
-  ++depth_;
-  const auto found = find_least_score(root);
-  --depth_;
-  return scores_[root] = found;
-}
+std::optional<double> Masks::least_score(ValueId root) { return found_once(scores_, root, &Masks::find_least_score); }
 
 // Of all that comes into the group, but for constants and masks that are chosen in place of scores.
 std::optional<double> Masks::find_least_score(ValueId root) {
@@ -116,26 +113,28 @@ std::optional<double> Masks::find_least_score(ValueId root) {
 
 std::optional<double> Masks::least_score_of(ValueId id) {
   const double low = ranges_[static_cast<size_t>(id)]->low;
-  if (low > kMask) return low;
+  if (low > kMask || !with_gap_.contains(id)) return low;
   const OpId producer = graph_.at(id).producer;
   const Op* made_by = producer < 0 ? nullptr : &graph_.ops[static_cast<size_t>(producer)];
   if (made_by != nullptr && (made_by->kind == Kind::kAdd || made_by->kind == Kind::kSub)) {
-    const double sign = made_by->kind == Kind::kAdd ? 1 : -1;
-    return std::max(low, least_term(made_by->inputs[0], 1) + least_term(made_by->inputs[1], sign));
+    const auto left = least_term(made_by->inputs[0], 1);
+    const auto right = least_term(made_by->inputs[1], made_by->kind == Kind::kAdd ? 1 : -1);
+    return left && right ? std::max(low, *left + *right) : low;
   }
   const bool is_mask = ranges_[static_cast<size_t>(id)]->high <= 0;
   return is_mask ? std::nullopt : std::optional(low);
 }
 
-double Masks::least_term(ValueId id, double sign) {
+// Of what is added (sign 1) or subtracted (-1); nullopt: not known.
+std::optional<double> Masks::least_term(ValueId id, double sign) {
   if (graph_.at(id).is_constant()) {
     const auto numbers = graph_.numbers(id);
-    return numbers ? least_unmasked(*numbers, sign) : 0;
+    return numbers ? std::optional(least_unmasked(*numbers, sign)) : std::nullopt;
   }
   const auto own = range(id);
-  if (!own) return 0;
+  if (!own) return std::nullopt;
   if (sign > 0) return least_score(groups_.of(id)).value_or(0);
-  const bool is_mask = own->low >= 0 && -own->high <= kMask;
+  const bool is_mask = with_gap_.contains(id) && own->low >= 0 && -own->high <= kMask;
   return is_mask ? 0 : -own->high;
 }
 

@@ -190,9 +190,7 @@ class Placing {
       if (core::builtin(op(graph_.at(id).producer).kind).integers != Integers::kChosen || data.size() != 1) break;
       id = data[0];
     }
-    for (size_t i = 0; i < graph_.inputs.size(); ++i)
-      if (graph_.inputs[i] == id) return graph_.input_names[i];
-    return graph_.at(id).name;
+    return onnx_name(graph_, id);
   }
 
   void leave_without_ranges() {
@@ -273,7 +271,7 @@ class Placing {
   // that of a symmetric interval. So it is the largest number that was seen.
   Interval without_masks(ValueId root, Group& own) {
     const auto least = masks_->least_of_group(root);
-    // The range of infinite masks has them not.
+    // Infinities are not part of the interval.
     const double low = own.has_infinities ? -std::numeric_limits<double>::infinity() : own.interval->low;
     if (!least || low >= *least) return *own.interval;
     own.is_limited = true;
@@ -288,14 +286,17 @@ class Placing {
 
   void find_masks() {
     std::vector<std::optional<Interval>> seen = ranges_;
+    std::set<ValueId> with_gap;
     for (size_t v = 0; v < seen.size(); ++v) {
-      const CalibratedTensor* tensor =
-          seen[v] ? calibrated_tensor(graph_, calibrated_, static_cast<ValueId>(v)) : nullptr;
-      if (tensor != nullptr) seen[v] = cut(*seen[v], unite(tensor->seen, {}));
+      const auto id = static_cast<ValueId>(v);
+      const CalibratedTensor* tensor = seen[v] ? calibrated_tensor(graph_, calibrated_, id) : nullptr;
+      if (tensor == nullptr) continue;
+      seen[v] = cut(*seen[v], unite(tensor->seen, {}));
+      if (tensor->has_gap) with_gap.insert(id);
     }
     GridGroups groups{[this](ValueId id) { return groups_.of(id); },
                       [this](OpId id) { return part(id) == Part::kChooses; }};
-    masks_.emplace(graph_, std::move(seen), std::move(groups), calibrated_.activations);
+    masks_.emplace(graph_, std::move(seen), std::move(with_gap), std::move(groups), calibrated_.activations);
   }
 
   void choose_grids() {
@@ -306,7 +307,7 @@ class Placing {
       if (!own.computes) continue;
       own.interval = own.interval ? unite(*own.interval, *ranges_[v]) : *ranges_[v];
       const CalibratedTensor* tensor = calibrated_tensor(graph_, calibrated_, id);
-      if (tensor != nullptr) own.most = std::max(own.most.value_or(0), tensor->seen.high);
+      own.most = std::max(own.most.value_or(0), tensor != nullptr ? tensor->seen.high : ranges_[v]->high);
       own.has_infinities = own.has_infinities || (tensor != nullptr && !tensor->is_finite);
       const OpId producer = graph_.at(id).producer;
       if (producer >= 0 && shares_one_grid(static_cast<size_t>(producer))) continue;

@@ -34,7 +34,7 @@ struct PlacedGrids {
 // keep_float that matches nothing and for a model that is quantized already.
 PlacedGrids place_grids(core::Graph& graph, Calibrated calibrated, stream::Progress* progress, bool tables = false);
 
-// After quantize(): QUANTIZE of such floats reads them behind a MAXIMUM and a MINIMUM, the ends of its grid.
+// After quantize(): puts a MAXIMUM and a MINIMUM with the ends of the grid before each QUANTIZE of such floats.
 void limit_far(core::Graph& graph, const PlacedGrids& placed);
 
 // After quantize(): ops that are in floats nevertheless read their floats again.

@@ -22,14 +22,16 @@ bool choose_integers(Rewriter& rewriter, OpId id);
 bool choose_plain_integers(Rewriter& rewriter, OpId id);
 // QUANTIZE(choose(x)) -> choose(QUANTIZE(x)); called at the QUANTIZE
 bool quantize_before_choice(Rewriter& rewriter, OpId id);
-// QUANTIZE(RELU_0_TO_1(x)) -> MINIMUM(MAXIMUM(QUANTIZE(x), 0), 1), without what the grid does itself; called at the
-// QUANTIZE. The integer kernel of RELU_0_TO_1 is not right. The first one where x is dequantized, the second one also
-// where an integer kernel may give x.
-bool limit_integers_to_one(Rewriter& rewriter, OpId id);
-bool limit_to_one_in_integers(Rewriter& rewriter, OpId id);
 // BITCAST(choose(x)) -> choose(BITCAST(x)), where BITCAST adds a grid and x is plain integers; called at the BITCAST.
 // An input of the model then has the grid itself.
 bool regrid_before_choice(Rewriter& rewriter, OpId id);
+
+// ---- limit_to_one.cc: Clip to 0 and 1; called at the QUANTIZE ----
+
+// Where x is dequantized.
+bool limit_integers_to_one(Rewriter& rewriter, OpId id);
+// Also where an integer kernel may give x.
+bool limit_to_one_in_integers(Rewriter& rewriter, OpId id);
 
 // ---- compute.cc: ops that compute ----
 

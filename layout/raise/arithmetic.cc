@@ -242,7 +242,7 @@ void raise_pow(Raising& r) {
   raise_node<kPow>(r);
 }
 
-// Of two tensors of i16 with a result of 8 bits, LiteRT's kernel takes the high 8 bits of the product of fractions,
+// Of two tensors of i16 with a result of 8 bits, LiteRT's kernel returns the high 8 bits of the product of fractions,
 // whatever the scales.
 void raise_mul(Raising& r) {
   const core::Value &a = r.in(0), &b = r.in(1), &result = r.out();

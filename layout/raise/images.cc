@@ -262,7 +262,7 @@ void need_scales_by_output(Raising& r, size_t weights, int64_t axis) {
 StoredNumbers stored_weights(Raising& r, size_t weights, DType data) {
   const core::Value& value = r.in(weights);
   StoredNumbers out{{}, value.dtype, *value.quantization};
-  // That of CONV_2D takes them for floats, and the others refuse them.
+  // The kernel of CONV_2D reads them as floats; other kernels refuse them.
   const bool has_kernel_of_2_bits = r.kind() == Kind::kFullyConnected || r.kind() == Kind::kEmbeddingLookup;
   if (stream::bits(value.dtype) == 2 && !has_kernel_of_2_bits)
     r.unsupported("float data and weights of 2 bits, for which LiteRT has no kernel");

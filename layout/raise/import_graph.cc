@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "layout/raise/import_values.h"
 #include "layout/raise/known_at_run_time.h"
@@ -94,10 +96,11 @@ void GraphImport::run(uint32_t main, const tfl::Signature* signature) {
     taken.insert(name);
     graph_.output_names.push_back(std::move(name));
   }
+  std::map<std::string_view, RaisedState*> states;
+  for (RaisedState& state : shared_.states) states.emplace(graph_.input_names[state.input], &state);
   for (const auto& [key, variable] : variables_) {
     if (!variable.is_assigned) continue;
-    for (RaisedState& state : shared_.states)
-      if (graph_.input_names[state.input] == key) state.output = graph_.outputs.size();
+    if (const auto state = states.find(key); state != states.end()) state->second->output = graph_.outputs.size();
     graph_.outputs.push_back(variable.value);
     graph_.output_names.push_back(key + "_out");
   }

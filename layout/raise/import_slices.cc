@@ -48,7 +48,7 @@ void GraphImport::slice_with_other_axes(SubgraphScope& scope, const tfl::Operato
   const auto begin = graph_.ints(inputs[1]), end = graph_.ints(inputs[2]), stride = graph_.ints(inputs[3]);
   if (!stride) throw known_at_run_time("an ellipsis or a new axis, and a stride");
   if (has_offsets(op))
-    throw stream::Unsupported("option offset beside an ellipsis, a new axis or an axis that is not listed");
+    throw stream::Unsupported("option offset together with an ellipsis, a new axis or an axis that is not listed");
   if (!begin || !end) return computed_slice_of_first_axes(scope, op, inputs);
   const size_t listed = begin->size(), rank = graph_.at(inputs[0]).shape.size();
   if (end->size() != listed || stride->size() != listed || listed > kMostPlacesListed)
@@ -93,8 +93,8 @@ void GraphImport::slice_with_other_axes(SubgraphScope& scope, const tfl::Operato
   add(scope, Kind::kExpandDims, {x, ints(std::vector{added.back()})}, {}, op.outputs);
 }
 
-// LiteRT takes the offset for the number of elements, also where a mask or the end of the data allow other ones, and
-// then writes fewer than that, or behind the result.
+// LiteRT uses the offset as the number of elements, even where a mask or the end of the data gives another number. It
+// then writes fewer elements, or writes beyond the result.
 void GraphImport::take_offsets(const tfl::Operator& op, Inputs& inputs) {
   if (inputs.size() != 4 || std::count(inputs.begin(), inputs.end(), kAbsent) > 0)
     malformed_model("STRIDED_SLICE needs four inputs");
@@ -110,14 +110,14 @@ void GraphImport::take_offsets(const tfl::Operator& op, Inputs& inputs) {
     const int64_t extent = shape[i];
     if (core::is_symbol(shape[i])) throw known_at_run_time("an offset, and the size of an axis");
     const int64_t given = (*begin)[i] < 0 ? (*begin)[i] + extent : (*begin)[i];
-    const int64_t first = core::has_bit(begin_mask, i) ? 0 : given, behind = first + (*end)[i];
-    const bool is_inside = (*stride)[i] > 0 && first >= 0 && (*end)[i] >= 0 && behind <= extent;
-    if (!is_inside || (core::has_bit(end_mask, i) && behind != extent))
+    const int64_t first = core::has_bit(begin_mask, i) ? 0 : given, end_place = first + (*end)[i];
+    const bool is_inside = (*stride)[i] > 0 && first >= 0 && (*end)[i] >= 0 && end_place <= extent;
+    if (!is_inside || (core::has_bit(end_mask, i) && end_place != extent))
       throw stream::Unsupported(
           fmt::format("option offset with {} elements from place {} of an axis of {}, by steps of {}", (*end)[i],
                       (*begin)[i], extent, (*stride)[i]),
           "write the slice with ends that lie in the data");
-    ends.push_back(behind);
+    ends.push_back(end_place);
   }
   inputs[2] = ints(ends);
 }

@@ -39,7 +39,7 @@ onnx::Attribute attribute(std::string_view name, std::vector<int64_t> values);
 using Names = std::vector<std::string>;
 using Attributes = std::vector<onnx::Attribute>;
 
-// The type of a value's numbers, as the nodes of an op take them: f32 for integers with a scale and for bf16, i8 for
+// The type of a value's numbers, as the nodes of an op read them: f32 for integers with a scale and for bf16, i8 for
 // integers of fewer bits.
 DType real_type(const Value& value);
 

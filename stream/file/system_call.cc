@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stream/file/system_call.h"
 
+#include <fmt/format.h>
+
+#include <cstring>
+
 namespace lowtide::stream {
 
 Code opening_code(int error) {
@@ -20,5 +24,10 @@ Code opening_code(int error) {
 }
 
 bool is_no_space(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
+
+Error unwritable_output(int error) {
+  return {is_no_space(error) ? Code::kNoSpace : Code::kIo,
+          fmt::format("standard output cannot be written: {}", std::strerror(error))};
+}
 
 }  // namespace lowtide::stream

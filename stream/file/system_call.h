@@ -19,5 +19,7 @@ auto uninterrupted(Call&& call) {
 // What the errno of an open says: the path is wrong (kNotFound), or the system has failed (kIo).
 Code opening_code(int error);
 bool is_no_space(int error);
+// Of standard output; `error` is errno: kNoSpace, kIo.
+Error unwritable_output(int error);
 
 }  // namespace lowtide::stream

@@ -116,7 +116,7 @@ onnx::Node OnnxParser::node(Range body) {
   onnx::Node node;
   node.offset = body.begin;
   node.place = body;
-  const Range outer = std::exchange(node_, body);
+  const NodeInWork outer = std::exchange(node_, {.body = body});
   try {
     node_fields(body, node);
     if (node.op_type.empty()) wire_.fail(body.begin, "the node has no operator (op_type)");
@@ -169,17 +169,26 @@ void OnnxParser::node_fields(Range body, onnx::Node& node) {
 
 // Whether the attribute is the list of numbers that is a Constant's value. Such a list may be as large as any weight.
 bool OnnxParser::is_list_of_constant(Range attribute) {
-  std::string name, op_type, domain;
-  Message a(wire_, attribute);
-  while (a.next() && name.empty())
-    if (a.field() == pb::AttributeProto::kNameFieldNumber) name = a.name();
-  if (name != "value_floats" && name != "value_ints") return false;
-  Message n(wire_, node_);
-  while (n.next()) {
-    if (n.field() == pb::NodeProto::kOpTypeFieldNumber) op_type = n.name();
-    if (n.field() == pb::NodeProto::kDomainFieldNumber) domain = canonical_domain(n.name());
+  std::string name;
+  Message fields(wire_, attribute);
+  while (fields.next() && name.empty())
+    if (fields.field() == pb::AttributeProto::kNameFieldNumber) name = fields.name();
+  return (name == "value_floats" || name == "value_ints") && is_in_constant();
+}
+
+// Whether the node is a Constant of ONNX, which its fields may say after its attributes. Looked for once: a node may
+// have any number of attributes.
+bool OnnxParser::is_in_constant() {
+  if (!node_.is_constant) {
+    std::string op_type, domain;
+    Message fields(wire_, node_.body);
+    while (fields.next()) {
+      if (fields.field() == pb::NodeProto::kOpTypeFieldNumber) op_type = fields.name();
+      if (fields.field() == pb::NodeProto::kDomainFieldNumber) domain = canonical_domain(fields.name());
+    }
+    node_.is_constant = op_type == "Constant" && domain.empty();
   }
-  return op_type == "Constant" && domain.empty();
+  return *node_.is_constant;
 }
 
 Attribute OnnxParser::attribute(Range body) {

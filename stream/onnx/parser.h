@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -47,6 +48,7 @@ class OnnxParser {
   onnx::Attribute attribute(Range body);
   unsigned attribute_fields(Range body, onnx::Attribute& attribute, std::vector<FileRun>* list);
   bool is_list_of_constant(Range attribute);
+  bool is_in_constant();
   void resolve_type(onnx::Attribute& attribute, unsigned seen, uint64_t offset);
   onnx::ValueInfo value_info(Range body);
   void type(Range body, onnx::ValueInfo& value, bool outermost);
@@ -71,7 +73,11 @@ class OnnxParser {
   Wire wire_;
   uint64_t external_bytes_ = 0;
   bool in_function_ = false;
-  Range node_ = {};  // the innermost one that is read
+  struct NodeInWork {
+    Range body = {};
+    std::optional<bool> is_constant = std::nullopt;  // once it was asked
+  };
+  NodeInWork node_;  // the innermost one that is read
 };
 
 // Converts a TensorProto.DataType. Throws Error(kMalformed) with the offset when it is unknown.

@@ -228,7 +228,7 @@ std::string Message::name() {
   }
   // Two names could become one.
   if (wire_.has_zero_byte_ && wire_.has_zero_text_)
-    fail("of the names some have zero bytes, and some the text \\x00, as which zero bytes are written");
+    fail("some names contain zero bytes, and some the text \\x00, which stands for a zero byte: rename one of them");
   return read;
 }
 

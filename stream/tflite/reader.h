@@ -19,7 +19,7 @@ namespace lowtide::stream {
 tfl::Model read_tflite(const std::filesystem::path& path, Budget& budget, const SpillOptions& spill_options = {});
 // The file for the function below, decompressed; what does not begin like a model is refused before it is decompressed.
 std::shared_ptr<Source> open_tflite(const std::filesystem::path& path, Spill& spill, Budget& budget);
-// The model's other files are looked for in `folder`; empty: beside the source's file, if it is one.
+// The model's other files are looked for in `folder`; empty: in the folder of the source's file, if it is one.
 tfl::Model read_tflite(std::shared_ptr<Source> source, Budget& budget, const std::filesystem::path& folder = {});
 
 }  // namespace lowtide::stream

@@ -26,3 +26,18 @@ def test_time_grows_with_the_nodes(names, form, repeat, options, tmp_path):
     onnx.save(motifs.build(names, form, repeat), path)
     done = converter.run("convert", path, "--dry-run", "--max-rss", "2G", *options, cpu_seconds=CPU_SECONDS)
     assert done.returncode == 0, done.stderr[:500]
+
+
+def test_a_node_of_many_attributes(tmp_path):
+    """Whether a list of numbers is a Constant's is looked up in the node: once, not for each attribute."""
+    node = onnx.NodeProto(op_type="Constant", output=["y"])
+    for _ in range(60_000):
+        node.attribute.add(name="value_ints", type=onnx.AttributeProto.INTS, ints=[1])
+    model = onnx.ModelProto(ir_version=8, opset_import=[onnx.helper.make_opsetid("", 17)])
+    model.graph.name = "g"
+    model.graph.node.append(node)
+    model.graph.output.append(onnx.helper.make_tensor_value_info("y", onnx.TensorProto.INT64, [1]))
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    done = converter.run("convert", path, "--dry-run", cpu_seconds=CPU_SECONDS)
+    assert done.returncode == 6 and "is given twice" in done.stderr, done.stderr[:500]

@@ -12,6 +12,11 @@ def sequence(name, inputs, body, weights=None, opset=13, **more):
     CASES.append(Case("sequence/" + name, inputs, body, weights or {}, opset=opset, **more))
 
 
+def chain(name, count, operator="Sin"):
+    """Nodes from `name`0 to `name` with that number."""
+    return " ".join(f"{name}{i + 1} = {operator}({name}{i})" for i in range(count))
+
+
 X = "float[5,7,3] x"
 POSITIONS = {"zero": np.array(0, np.int64), "one": np.array(1, np.int64), "last": np.array(-1, np.int64)}
 AT = {k: POSITIONS[k] for k in ("one", "last")}
@@ -111,12 +116,33 @@ sequence(
 sequence(
     "map_of_too_many_nodes",
     "float[150,3] x",
-    "s = SplitToSequence(x) t = SequenceMap<body = f (float[1,3] v) => (float[1,3] r) { r = Loop (n, , v) <body = b (int64 i, bool c, "
-    "float[1,3] p) => (bool o, float[1,3] q) { o = Identity(c) q = Sin(p) }> }>(s) y = ConcatFromSequence<axis=0>(t)",
-    {"n": np.array(100)},
+    f"s = SplitToSequence(x) t = SequenceMap<body = f (float[1,3] v0) => (float[1,3] v140) {{ {chain('v', 140)} }}>(s) "
+    "y = ConcatFromSequence<axis=0>(t)",
     opset=17,
     outputs="float[150,3] y",
 )
+# With 900 turns, three of these loops are more than a Loop has that can become a WHILE; six with 2200 turns are too many.
+LONG = f"Loop<body = b (int64 j, bool k, float[N,2] v0) => (bool h, float[N,2] v8) {{ h = Identity(k) {chain('v', 8, 'Identity')} }}>"
+sequence(
+    "list_that_long_loops_fill",
+    "float[1,2] x",
+    "e = SequenceConstruct(x) s = Loop<body = f (int64 i, bool c, seq(float[1,2]) p) => (bool d, seq(float[1,2]) q) "
+    f"{{ d = Identity(c) a = SequenceAt(p, last) r = {LONG}(n, , a) m = Sin(r) q = SequenceInsert(p, m) }}>(three, t, e) "
+    "y = ConcatFromSequence<axis=0>(s)",
+    {"n": np.array(900), "three": np.array(3), "t": np.array(True), "last": AT["last"]},
+    outputs="float[4,2] y",
+)
+for name, turns in (("long", 900), ("too_long", 2200)):
+    sequence(
+        f"map_of_{name}_loops",
+        "float[6,2] x",
+        f"s = SplitToSequence(x) t = SequenceMap<body = f (float[1,2] a) => (float[1,2] m) {{ r = {LONG}(n, , a) m = Sin(r) }}>(s) "
+        "y = ConcatFromSequence<axis=0>(t)",
+        {"n": np.array(turns)},
+        opset=17,
+        outputs="float[6,2] y",
+        same_as="y = Sin(x)",
+    )
 sequence(
     "optional",
     "float[2,3] a, float[2,3] b",

@@ -174,6 +174,27 @@ CASES += [
                 {"k": np.ones(2, np.float16), "b": np.array(True)},
             ),
             (
+                "a_branch_of_no_declared_type",
+                "float[5] x, float16[2] k, bool b",
+                "l = If(b) <then_branch = t () => (p) { p = Mul(k, k) }, else_branch = e () => (q) { q = Neg(k) }>",
+                {},
+                {"k": np.ones(2, np.float16), "b": np.array(True)},
+            ),
+            (
+                "an_element",
+                "float[5] x, float16[2] k",
+                "s = SequenceConstruct(k, k) l = SequenceAt(s, n)",
+                {"n": np.array(1)},
+                {"k": np.ones(2, np.float16)},
+            ),
+            (
+                "an_inserted_element",
+                "float[5] x, float16[2] k",
+                "e = SequenceEmpty<dtype=10>() s = SequenceInsert(e, k) l = ConcatFromSequence<axis=0>(s)",
+                {},
+                {"k": np.ones(2, np.float16)},
+            ),
+            (
                 "floats",
                 "float[5] x, float16[2] k",
                 "m = Mul(k, k) l = Cast<to=1>(m)",

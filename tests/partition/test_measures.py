@@ -233,6 +233,32 @@ def test_weights_in_place(tmp_path):
         lowtide.calibrate_pieces(pieces, samples=given)
 
 
+def test_layers_of_three_pieces_that_mean_several_axes(tmp_path):
+    """The third piece brought back the means that the first two do not agree on."""
+    generator = np.random.default_rng(1)
+    shapes = {"a": (64, 64, 3, 3), "b": (64, 64), "c": (64, 64, 3, 3)}
+    nodes = [
+        onnx.helper.make_node("Conv", ["x", "a"], ["p"]),
+        onnx.helper.make_node("MatMul", ["x", "b"], ["q"]),
+        onnx.helper.make_node("Conv", ["x", "c"], ["r"]),
+    ]
+    graph = onnx.helper.make_graph(
+        nodes,
+        "g",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 64, 3, 64])],
+        [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in "pqr"],
+        [numpy_helper.from_array(generator.random(shape, np.float32), name) for name, shape in shapes.items()],
+    )
+    path, pieces = tmp_path / "m.onnx", tmp_path / "pieces"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
+    partition(path, pieces, "--target", "onnx", "--max-piece", "230K")
+    given = [{"x": generator.random((1, 64, 3, 64), np.float32)}]
+    found = lowtide.calibrate_pieces(pieces, samples=given, model=path)
+    alone = lowtide.calibrate_pieces(pieces, samples=given)
+    assert [one.content["tensors"]["x"]["channel_axis"] for one in alone.pieces.values()] == [1, 3, 1]
+    assert "channel_axis" not in found.content["tensors"]["x"]
+
+
 def test_pieces_that_take_strings(tmp_path):
     """All pieces are .onnx, and the first one, which is not in the target, takes strings."""
     target = tmp_path / "tiny.json"

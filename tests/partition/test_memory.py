@@ -193,8 +193,8 @@ def test_few_pieces_for_memory(tmp_path):
         agree(runner.run(mixed.feed), whole(path, mixed.feed))
     for limit, prefer, found in ((2, "cheap", 3), (3, "coverage", 4), (3, "fewest", 4)):
         done = converter.run("partition", path, "--dry-run", *options, f"--max-pieces={limit}", f"--prefer={prefer}")
-        words = f"no division into so few was found; one with {found} pieces was"
-        assert done.returncode == 2 and f"--max-pieces {limit}: with so few bytes" in done.stderr, done
+        words = f"keeps the limit of bytes; the last one had {found} pieces"
+        assert done.returncode == 2 and f"--max-pieces {limit}: no division into so few pieces" in done.stderr, done
         assert words in done.stderr and done.stderr.count("\n") == 1, done
 
 

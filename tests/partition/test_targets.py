@@ -213,8 +213,8 @@ def test_pieces_that_memory_cuts_are_counted(tmp_path):
     assert sizes(tmp_path / "p") == [(True, 32768), (True, 32768)]
     description = written(tmp_path, target(**options, max_pieces=1))
     done = converter.run("partition", path, "--dry-run", "--target", description, "--prefer", "fewest")
-    assert done.returncode == 2 and "max_pieces 1 of the target: with so few bytes" in done.stderr, done
-    assert "one with 2 of its pieces was" in done.stderr
+    assert done.returncode == 2 and "max_pieces 1 of the target: no division into so few pieces" in done.stderr, done
+    assert "the last one had 2 pieces in the target" in done.stderr
     partition(path, tmp_path / "one", "--target", description, "--penalty", "1000")  # cheap leaves some to ONNX
     assert sorted(sizes(tmp_path / "one")) == [(False, 32768), (True, 32768)]
     reasons = {of["reason"] for of in read(tmp_path / "one")["nodes"]}

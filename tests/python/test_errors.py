@@ -7,7 +7,7 @@ import re
 import pytest
 
 import lowtide
-from lowtide import errors, events
+from lowtide import __main__, errors, events
 from lowtide.program import Finished, failure
 from tests.support.converter import ROOT
 
@@ -86,3 +86,17 @@ def test_an_error_as_json():
     assert isinstance(error, errors.Unsupported) and str(error) == "2 nodes"
     assert (error.file, error.node, error.operator, error.opset) == ("m.onnx", "a", "Foo", 17)
     assert error.nodes == (errors.RefusedNode("a", "Foo", "r", "h", "p"),)
+
+
+@pytest.mark.parametrize(
+    ("command", "as_json"),
+    [("convert", True), ("partition", True), ("doctor", False), ("run", False), ("verify", False)],
+)
+def test_errors_found_before_the_program_are_json_too(command, as_json, monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("LOWTIDE", str(tmp_path / "none"))
+    arguments = [command, "m.onnx", "--errors", "json"]
+    assert __main__._wants_json(arguments) == as_json and not __main__._wants_json(arguments[:2])
+    assert not __main__._wants_json([])
+    if command == "convert":
+        assert __main__.main(arguments) != 0
+        assert capsys.readouterr().err.startswith('{"')

@@ -308,6 +308,34 @@ def test_masked_attention(tmp_path, how, mask, form, least):
         assert min(noise(model, done.output, kernels, x) for x in samples[:3]) > least, kernels
 
 
+@pytest.mark.parametrize("how", ["subtract", "add", "alone"])
+def test_distances_are_no_masks(tmp_path, how):
+    """Softmax of negative distances: they are as far below 0 as masks, but there is no gap between them and the largest."""
+    node = helper.make_node
+    centres = 3 * np.random.default_rng(5).normal(size=(1, 1, 8, 16)).astype(np.float32)
+    tensors = {"centres": centres, "bias": np.linspace(-1, 1, 8, dtype=np.float32), "last": np.array([-1], np.int64)}
+    ends = {
+        "subtract": [node("Sub", ["bias", "distance"], ["d"])],
+        "add": [node("Neg", ["distance"], ["n"]), node("Add", ["n", "bias"], ["d"])],
+        "alone": [node("Neg", ["distance"], ["d"])],
+    }
+    nodes = [
+        node("Sub", ["x", "centres"], ["off"]),
+        node("Mul", ["off", "off"], ["square"]),
+        node("ReduceSum", ["square", "last"], ["distance"], keepdims=0),
+        *ends[how],
+        node("Softmax", ["d"], ["y"], axis=-1),
+    ]
+    samples = []
+    for i in range(8):
+        rng = np.random.default_rng(i)
+        near = centres[0, 0, rng.integers(0, 8, 32)] + rng.normal(size=(32, 16))
+        samples.append(near.reshape(1, 32, 1, 16).astype(np.float32))
+    model, done = converted_net(tmp_path, nodes, tensors, ([1, 32, 1, 16], [1, 32, 8]), "int8", samples)
+    for kernels in ("xnnpack", "builtin"):
+        assert noise(model, done.output, kernels, samples[0]) > 25, kernels
+
+
 @pytest.mark.parametrize("form", ["int8", "int16x8"])
 def test_a_clip_to_one_is_computed_in_integers(tmp_path, form):
     of_conv = np.random.default_rng(3).normal(size=(8, 4, 3, 3), scale=1 / 6).astype(np.float32)

@@ -14,7 +14,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import lowtide
-from lowtide import onnx_graph, run_command, tflite_graph, verify_command
+from lowtide import by_operator, onnx_graph, run_command, tflite_graph, verify_command
 from lowtide.__main__ import main
 from lowtide.output_path import check_output_path
 from tests.python import integer_models, models
@@ -295,6 +295,21 @@ def test_integers_of_a_model_of_floats(tmp_path):
 
 
 # ---- Whole files of integers ------------------------------------------------------------------------------------------
+
+
+def test_other_samples_are_run_only_where_a_choice_is_open(tmp_path, monkeypatch):
+    """The whole ONNX model was run again for each tensor of zeros, whatever else it could be."""
+    nodes = [helper.make_node("Mul", ["x", "zero"], ["0"])]
+    nodes += [helper.make_node("Sin" if i % 2 else "Neg", [str(i)], [str(i + 1)]) for i in range(6)]
+    nodes.append(helper.make_node("Add", ["6", "x"], ["y"]))
+    x, y = models.value("x", "float32", [3, 4]), models.value("y", "float32", [3, 4])
+    path = models.save(tmp_path / "z.onnx", nodes, [x], [y], {"zero": np.zeros(1, np.float32)})
+    tflite = models.converted(path)
+    calls = []
+    others = by_operator.ByOperator._others
+    monkeypatch.setattr(by_operator.ByOperator, "_others", lambda self: calls.append(1) or others(self))
+    found = lowtide.verify(path, tflite, by_op=True, random=3)
+    assert found.passed and len(found.tensors) == 8 and not calls
 
 
 def test_floats_behind_a_dequantize_count_in_steps(integers, tmp_path):

@@ -113,6 +113,120 @@ def test_scales_that_the_onnx_model_says(tmp_path):
     assert (graph.grid("x"), graph.grid("y"), graph.grid("other")) == ((0.25, -7.0), (0.5, -9.0), None)
 
 
+def quantized_net(path, kind="uint8", *, is_constant=False, after=None):
+    """A convolution of integers between scales, and one more node of integers."""
+    numbers = {
+        "s": np.float32(0.02),
+        "z": kind_of(kind),
+        "t": np.float32(0.03),
+        "u": kind_of(kind),
+        "w": RNG.integers(-100, 100, (4, 4, 1, 1)).astype(np.int8),
+        "sw": np.float32(0.01),
+        "zw": np.int8(0),
+    }
+    weights = {} if is_constant else numbers
+    nodes = [
+        *(
+            helper.make_node("Constant", [], [n], value=numpy_helper.from_array(np.array(a)))
+            for n, a in numbers.items()
+        ),
+    ] * is_constant
+    last = "y" if after is None else "q"
+    nodes += [
+        helper.make_node("DequantizeLinear", ["x", "s", "z"], ["f"]),
+        helper.make_node("DequantizeLinear", ["w", "sw", "zw"], ["g"]),
+        helper.make_node("Conv", ["f", "g"], ["c"]),
+        helper.make_node("QuantizeLinear", ["c", "t", "u"], [last]),
+    ]
+    if after == "Slice":
+        weights |= {"from": np.int64([0]), "to": np.int64([2]), "axis": np.int64([1])}
+        nodes.append(helper.make_node("Slice", ["q", "from", "to", "axis"], ["y"]))
+    elif after == "Concat":
+        nodes.append(helper.make_node("Concat", ["q", "q"], ["y"], axis=1))
+    x, y = models.value("x", kind, [1, 4, 3, 3]), models.value("y", kind, None)
+    weights = {name: np.array(array) for name, array in weights.items()}
+    return models.save(path, nodes, [x], [y], weights, opset=21)
+
+
+def kind_of(kind):
+    return np.array(128 if kind == "uint8" else 0, kind)
+
+
+@pytest.mark.parametrize(
+    "how", [{"is_constant": True}, {"kind": "int16"}, {"after": "Slice"}, {"after": "Concat"}, {"kind": "int8"}]
+)
+def test_floats_in_place_of_integers_wherever_the_scale_is(tmp_path, how):
+    path = quantized_net(tmp_path / "q.onnx", **how)
+    assert lowtide.verify(path, models.converted(path, io="float"), random=2).passed
+
+
+MICROSOFT = {
+    "QLinearAdd": ["x", "s", "z", "x", "s", "z", "t", "u"],
+    "QLinearConcat": ["t", "u", "x", "s", "z", "x", "s", "z"],
+    "QLinearSigmoid": ["x", "s", "z", "t", "u"],
+}
+
+
+@pytest.mark.parametrize("operator", MICROSOFT)
+def test_scales_of_operators_of_onnx_runtime(tmp_path, operator):
+    extra = {"axis": 1} if operator == "QLinearConcat" else {}
+    node = helper.make_node(operator, MICROSOFT[operator], ["y"], domain="com.microsoft", **extra)
+    numbers = {"s": np.float32(0.02), "z": np.uint8(128), "t": np.float32(0.03), "u": np.uint8(100)}
+    tensors = [numpy_helper.from_array(np.array(array), name) for name, array in numbers.items()]
+    outputs = [models.value("y", "uint8", None)]
+    graph = helper.make_graph([node], "g", [models.value("x", "uint8", [1, 4])], outputs, tensors)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    graph = onnx_graph.read_graph(str(path))
+    assert graph.grid("x") == (np.float32(0.02), 128) and graph.grid("y") == (np.float32(0.03), 100)
+    assert lowtide.verify(path, models.converted(path, io="float"), random=2).passed
+
+
+def test_a_concat_of_several_scales_has_none(tmp_path):
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["a"]),
+        helper.make_node("QuantizeLinear", ["x", "t", "z"], ["b"]),
+        helper.make_node("Concat", ["a", "b"], ["y"], axis=0),
+        helper.make_node("Concat", ["a", "a"], ["w"], axis=0),
+    ]
+    outputs = [models.value("y", "uint8", [6]), models.value("w", "uint8", [6])]
+    numbers = {"s": np.float32(0.25), "t": np.float32(0.5), "z": np.uint8(7)}
+    weights = {name: np.array(array) for name, array in numbers.items()}
+    path = models.save(tmp_path / "c.onnx", nodes, [models.value("x", "float32", [3])], outputs, weights)
+    graph = onnx_graph.read_graph(str(path))
+    assert (graph.grid("y"), graph.grid("w")) == (None, (0.25, 7.0))
+
+
+def test_a_scale_that_the_onnx_model_does_not_state(tmp_path):
+    x, y = models.value("x", "uint8", [4]), models.value("y", "uint8", [4])
+    path = models.save(tmp_path / "i.onnx", [helper.make_node("Identity", ["x"], ["y"])], [x], [y])
+    x, y = models.value("x", "float32", [4]), models.value("y", "float32", [4])
+    other = models.save(tmp_path / "f.onnx", [helper.make_node("Identity", ["x"], ["y"])], [x], [y])
+    with pytest.raises(
+        lowtide.Usage, match="uint8 in the ONNX model, which does not state the scale of these integers"
+    ):
+        lowtide.verify(path, models.converted(other))
+
+
+@pytest.mark.parametrize("how", [{}, {"mean": 127.5}, {"std": 255}, {"mean": [123, 117, 104], "std": [58, 57, 56]}])
+@pytest.mark.parametrize("first", ["Relu", "Clip", None])
+def test_raw_images_whose_first_node_is_drawn_in(tmp_path, first, how):
+    """Or that nothing reads."""
+    inputs, outputs = [models.value("x", "float32", [1, 3, 4, 4])], [models.value("y", "float32", [1, 2, 4, 4])]
+    weights = {"w": RNG.random((2, 3, 1, 1)).astype(np.float32)}
+    if first is None:
+        inputs.append(models.value("v", "float32", [1, 3, 4, 4]))
+    elif first == "Clip":
+        weights |= {"low": np.array(0, np.float32), "high": np.array(6, np.float32)}
+    source = ["v"] if first is None else ["x", "low", "high"] if first == "Clip" else ["x"]
+    nodes = [helper.make_node(first or "Relu", source, ["r"]), helper.make_node("Conv", ["r", "w"], ["y"])]
+    path = models.save(tmp_path / "n.onnx", nodes, inputs, outputs, weights)
+    tflite = models.converted(path, input_uint8="x", **how)
+    for by in ({}, {"by_op": True}):
+        assert lowtide.verify(path, tflite, random=2, **by).passed
+
+
 IMAGES = [{}, {"std": 255}, {"mean": 127.5, "std": 127.5}, {"mean": [123, 117, 104], "std": [58, 57, 56]}]
 
 
@@ -136,7 +250,7 @@ def test_raw_images_that_are_given(tmp_path):
     for x in ((whole - mean) / std, other_rounding):
         assert lowtide.verify(path, tflite, inputs={"x": x.astype(np.float32)}).passed
     with pytest.raises(
-        lowtide.Usage, match="takes integers from 0 to 255 .convert --input-uint8., and a sample has floats"
+        lowtide.Usage, match="accepts integers q from 0 to 255 .convert --input-uint8.; a sample has floats"
     ):
         lowtide.verify(path, tflite, inputs={"x": ((whole + 0.5 - mean) / std).astype(np.float32)})
 

@@ -76,7 +76,7 @@ class Recipes {
   std::unordered_map<uint64_t, RecipeRef> at_;
 };
 
-// How a file stores its buffers makes no difference: they may be behind the flatbuffer, or in files of the ONNX model.
+// How a file stores its buffers makes no difference: they may be after the flatbuffer, or in files of the ONNX model.
 // But only bytes of files of one form can be compared. Whether `options`, which are changed for this, plan another form
 // than `plan` has, which is the file's.
 bool take_form_of(const tfl::Model& found, const emit::Plan& plan, CheckCommand& options) {
@@ -102,7 +102,7 @@ std::string other_bytes(const emit::Plan& plan, const Source& planned, const Sou
     return fmt::format("the graph is the same, but the header differs from its byte {} on", *at);
   if (found.size() != planned.size())
     return fmt::format("the file has {} bytes, expected {}", found.size(), planned.size());
-  // The archive with labels is behind the constants.
+  // The archive with labels is after the constants.
   uint64_t at = plan.header.size();
   for (const emit::Payload& payload : plan.payloads)
     if (payload.buffer != 0) at = payload.position + payload.bytes;
@@ -199,13 +199,14 @@ void check_model(const CheckCommand& command) {
                                     findings.graph.empty() ? "" : " (were other options given when it was made?)"),
                         {.file = options.tflite});
   if (options.quiet) return;
-  fmt::print(
-      "peak RSS {}\n{}: {} and {} are what {} converts to{}\n", emit::memory_size(resident().peak),
-      stream::printable(options.tflite), counted(operators, "operator"), counted(findings.constants.size(), "constant"),
-      stream::printable(options.input),
-      findings.not_comparable.empty()
-          ? ""
-          : stream::printable(fmt::format(" (bytes of the header were not compared: {})", findings.not_comparable)));
+  fmt::print("peak RSS {}\n{}: {} and {} are what {} converts to{}\n", emit::memory_size(resident().peak),
+             stream::printable(options.tflite), counted(operators, "operator"),
+             counted(findings.constants.size(), "constant"), stream::printable(options.input),
+             findings.not_comparable.empty()
+                 ? ""
+                 : stream::printable(fmt::format(" (only the graph and the weights were compared, not labels, long "
+                                                 "metadata or other bytes of the file: {})",
+                                                 findings.not_comparable)));
 }
 
 }  // namespace lowtide::tools

@@ -2,18 +2,22 @@
 // lowtide convert: ONNX to TFLite. The other direction: convert_to_onnx.h.
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
 
 #include "emit/listing.h"
 #include "emit/report.h"
 #include "emit/tflite_writer.h"
 #include "stream/error.h"
-#include "stream/file/file.h"
 #include "stream/nearest_name.h"
 #include "stream/onnx/reader.h"
 #include "stream/printable.h"
@@ -85,6 +89,27 @@ fs::path output_path(const ConvertCommand& options) {
   return options.output.empty() ? name : options.output / name.filename();
 }
 
+// A device and an inode: two paths with the same lead to one file. Nothing where none exists.
+std::optional<std::pair<dev_t, ino_t>> file_number(const fs::path& path) {
+  struct stat info = {};
+  if (stat(path.c_str(), &info) != 0) return std::nullopt;
+  return std::pair(info.st_dev, info.st_ino);
+}
+
+// A model that is converted later would be replaced before it is read. `outputs`: and the input of each.
+void check_no_other_input(const std::map<fs::path, std::string>& outputs, const std::vector<std::string>& inputs) {
+  std::map<std::pair<dev_t, ino_t>, std::vector<std::string_view>> names;  // of each file that is an input
+  for (const std::string& input : inputs)
+    if (const auto number = file_number(input)) names[*number].push_back(input);
+  for (const auto& [output, input] : outputs) {
+    const auto number = file_number(output);
+    const auto found = number ? names.find(*number) : names.end();
+    if (found == names.end()) continue;
+    for (const std::string_view other : found->second)
+      if (other != input) usage_error(fmt::format("the output {} of {} is another input", output.string(), input));
+  }
+}
+
 // What several models, standard input and standard output do not go with.
 void check_streams(const ConvertCommand& options) {
   const bool to_stdout = options.output == "-";
@@ -102,11 +127,7 @@ void check_streams(const ConvertCommand& options) {
       if (!is_new)
         usage_error(fmt::format("{} and {} have one output: {}", other->second, input, other->first.string()));
     }
-    // A model that is converted later would be replaced before it is read.
-    for (const auto& [output, input] : outputs)
-      for (const std::string& other : options.inputs)
-        if (other != input && stream::same_file(other, output))
-          usage_error(fmt::format("the output {} of {} is another input", output.string(), input));
+    check_no_other_input(outputs, options.inputs);
   }
   if (to_stdout && !options.dump_after.empty()) usage_error("--dump-after prints to standard output, as -o - does");
   if (to_stdout && isatty(STDOUT_FILENO) == 1)

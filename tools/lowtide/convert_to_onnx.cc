@@ -104,14 +104,6 @@ layout::KeptOperators kept_operators(const std::string& allowed) {
   return out;
 }
 
-// The output must not replace a file that constants are read from.
-void check_files(const onnx::Model& model, const fs::path& output) {
-  for (const auto& source : model.sources)
-    for (const fs::path& path : {output, data_of(output)})
-      if (stream::same_file(source->name(), path))
-        usage_error(fmt::format("the output {} holds weights of the model", path.string()));
-}
-
 layout::RaiseResult raise(const ConvertCommand& options, const fs::path& folder, const MemoryLimit& limit,
                           Budget& budget) {
   layout::ConvertOptions interface;
@@ -182,13 +174,13 @@ void convert_to_onnx(const ConvertCommand& options, const fs::path& output) {
   report.budget_peak = reading.high_water();
   marks.sample();
   malloc_trim(0);  // memory of the graphs is returned before tiles are allocated
-  check_files(raised.model, output);
   emit::OnnxWriteOptions write;
   if (options.external_data) write.weights = emit::OnnxWriteOptions::Weights::kExternal;
   write.progress = &bar;
   write.threads = report.threads;
   try {
     const emit::OnnxPlan plan = emit::plan_onnx(raised.model, output, write);
+    if (options.dry_run) refuse_needed_files(plan, raised.model, output);  // as write_onnx does
     Budget budget(limit.writing_budget(least_budget(plan), write.threads));
     report.max_rss = limit.bytes();
     const emit::OnnxWriteResult written =

@@ -46,7 +46,9 @@ void write_page(const InspectCommand& options, const emit::Listing& listing) {
 void list_custom(const InspectCommand& options) {
   if (!options.html.empty()) usage_error("--custom and --html exclude each other");
   if (!options.follow_links.empty())
-    usage_error("--custom and --follow-links exclude each other: custom operators are listed of TFLite models");
+    usage_error(
+        "--custom and --follow-links exclude each other: only TFLite models are searched for custom operators, and "
+        "they have no such links");
   const std::vector<emit::CustomUse> uses = custom_operators_of_file(options.path, options.max_zstd_ratio);
   if (options.json)
     fmt::print("{}", emit::json_text({{"custom_operators", emit::custom_values(uses)}}));

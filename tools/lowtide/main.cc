@@ -5,7 +5,6 @@
 #include <malloc.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -103,7 +102,7 @@ int fail_with_current(const Messages& messages) {
   } catch (const Error& error) {
     return fail(messages, error);
   } catch (const std::system_error& error) {  // thrown by fmt when stdout or stderr cannot be written
-    return fail(messages, lowtide::tools::unwritable_output(error.code().value()));
+    return fail(messages, lowtide::stream::unwritable_output(error.code().value()));
   } catch (const std::bad_alloc&) {
     if (!messages.json && messages.progress_fd < 0) {  // without allocating
       std::fputs("lowtide: out of memory: see ulimit -v and -d, and --max-rss [budget]\n", stderr);

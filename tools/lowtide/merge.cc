@@ -115,7 +115,7 @@ layout::Part convert_part(const MergeCommand& command, const std::vector<NamedMo
   return {model.signature, std::move(converted.result.model)};
 }
 
-// --for, which lists what a target takes of the merged model.
+// --for, which lists what a target does not accept.
 std::optional<BuiltinTarget> target_of(const MergeCommand& command) {
   if (command.made_for.empty()) return std::nullopt;
   ForTarget target = read_for_target(command.made_for);

@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
-#include <cstring>
 #include <string_view>
 
 #include "stream/file/system_call.h"
@@ -41,13 +40,8 @@ void check_progress_fd(int fd) {
     usage_error(fmt::format("--progress-fd: descriptor {} is not open for writing", fd));
 }
 
-stream::Error unwritable_output(int error) {
-  return {stream::is_no_space(error) ? stream::Code::kNoSpace : stream::Code::kIo,
-          fmt::format("standard output cannot be written: {}", std::strerror(error))};
-}
-
 void flush_output() {
-  if (std::fflush(stdout) != 0) throw unwritable_output(errno);
+  if (std::fflush(stdout) != 0) throw stream::unwritable_output(errno);
 }
 
 void write_event(int fd, const std::string& line) {

@@ -4,8 +4,6 @@
 
 #include <string>
 
-#include "stream/error.h"
-
 namespace lowtide::tools {
 
 struct Messages {
@@ -19,8 +17,6 @@ Messages find_messages(int argc, const char* const* argv);
 // Throws stream::Error(kUsage) where a descriptor is not open for writing.
 void check_progress_fd(int fd);
 
-// In the words of `convert -o -` (emit/tflite_writer.cc); `error` is errno.
-stream::Error unwritable_output(int error);
 // What was printed to standard output has left the process. Throws stream::Error(kIo, kNoSpace) where it cannot be
 // written: before an event says that all is done.
 void flush_output();

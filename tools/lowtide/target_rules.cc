@@ -11,6 +11,7 @@
 
 #include "layout/lower/node_order.h"
 #include "layout/lower/values_used.h"
+#include "layout/model_types.h"
 #include "layout/random_nodes.h"
 #include "stream/dtype.h"
 
@@ -91,22 +92,14 @@ struct TargetRules::Facts {
 };
 
 TargetRules::TargetRules(const Target& target, const onnx::Model& model) : target_(target) {
-  auto add = [&](const onnx::Tensor& tensor, const stream::Shape& dims) {
-    ValueInfo info;
-    info.name = tensor.name;
-    info.type = ValueInfo::Type::kTensor;
-    info.dtype = tensor.dtype;
-    info.has_shape = true;
-    for (const int64_t dim : dims) info.dims.push_back({dim, ""});
-    constants_.emplace(tensor.name, std::move(info));
-  };
-  for (const onnx::Tensor& tensor : model.graph.initializers) add(tensor, tensor.dims);
-  for (const onnx::SparseTensor& tensor : model.graph.sparse_initializers) add(tensor.values, tensor.dims);
+  for (const onnx::Tensor& tensor : model.graph.initializers)
+    constants_.emplace(tensor.name, layout::type_of_constant(tensor));
+  for (const onnx::SparseTensor& tensor : model.graph.sparse_initializers)
+    constants_.emplace(tensor.values.name, layout::type_of_constant(tensor));
   const std::vector<bool> is_random = layout::random_nodes(model);
-  auto is_output = [&](const std::string& name) {
-    const auto& outputs = model.graph.outputs;
-    return std::any_of(outputs.begin(), outputs.end(), [&](const ValueInfo& output) { return output.name == name; });
-  };
+  std::unordered_set<std::string_view> outputs;
+  for (const ValueInfo& output : model.graph.outputs) outputs.insert(output.name);
+  auto is_output = [&](const std::string& name) { return outputs.contains(name); };
   for (const onnx::Node* node : layout::in_order(model.graph)) {
     if (is_random[static_cast<size_t>(node - model.graph.nodes.data())]) continue;
     std::vector<std::string_view> used;

@@ -138,12 +138,20 @@ TEST_F(Calibrating, MasksEndALittleBelowTheScores) {
   const Val scores = named(b.hard_swish(input({2, 3}, "x", {-1, 1})), "h", {-5, 7});
   const Val sum = named(b.add(scores, weights({2, 3}, {0, -1e4f, -1, -1e4f, -1, 0})), "sum", {-1e4, 5});
   calibrated.tensors["sum"].seen.high = 6.5;
+  calibrated.tensors["sum"].has_gap = true;
   EXPECT_EQ(run({b.softmax(sum)}),
             (KindList{Kind::kQuantize, Kind::kHardSwish, Kind::kAdd, Kind::kSoftmax, Kind::kDequantize}));
   EXPECT_FLOAT_EQ(grid(1).scale[0], 12.0f / 255);
   EXPECT_FLOAT_EQ(grid(2).scale[0], (5 + 1 + 8 + 6.5f) / 255);
   // No element of the scores brings a mask back above that.
   EXPECT_FLOAT_EQ(graph.at(graph.ops[2].inputs[1]).quantization->scale[0], (5 + 1 + 8 + 7.0f) / 255);
+}
+
+TEST_F(Calibrating, ScoresFarBelowZeroAreNoMasks) {
+  const Val distance = named(b.hard_swish(input({2, 3}, "x", {-1, 1})), "h", {-130, 0});
+  const Val sum = named(b.add(distance, weights({2, 3}, {0, 1, -1, 2, -1, 0})), "sum", {-131, 2});
+  run({b.softmax(sum)});
+  EXPECT_FLOAT_EQ(grid(2).scale[0], 133.0f / 255);
 }
 
 TEST_F(Calibrating, MasksThatAreAnOutputKeepTheirNumbers) {

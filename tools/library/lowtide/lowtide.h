@@ -6,9 +6,9 @@
 //
 // Memory does not depend on the bytes of the weights: they stay on disk until they are written. It includes no other
 // header of Lowtide, and fields are only added. The library neither prints nor ends the process; it sets no limits, and
-// no signal handlers that stay: a process that is killed leaves a temporary file beside the output (docs/safety.md).
-// While a call reads mapped files, a handler of SIGBUS turns faults in them into Error(kIo); other faults go to the
-// handler that was there before, which the last call that ends restores.
+// no signal handlers that stay: a process that is killed leaves a temporary file in the folder of the output
+// (docs/safety.md). While a call reads mapped files, a handler of SIGBUS turns faults in them into Error(kIo); other
+// faults go to the handler that was there before, which the last call that ends restores.
 #pragma once
 
 #include <cstdint>

@@ -81,9 +81,9 @@ def _line(error: BaseException) -> str:
 
 
 def _wants_json(argv: Sequence[str]) -> bool:
-    """Whether the errors of lowtide partition, some of which are found here, are to be JSON."""
+    """Whether errors are to be JSON: of the program's commands, where some are found here, as that there is no program."""
     is_asked = "--errors=json" in argv or ("--errors", "json") in zip(argv, argv[1:])
-    return is_asked and argv[0] == "partition"
+    return is_asked and (argv[0] == "partition" or argv[0] not in COMMANDS)
 
 
 def _fail(error: Error, as_json: bool) -> int:

@@ -351,13 +351,13 @@ class ByOperator:
         return self._runs.run(group, inputs)[group.outputs[0]]
 
     def _others(self) -> Iterator[Sample]:
-        """The samples behind the first that a choice may be looked for in."""
+        """The samples after the first in which a choice may be decided."""
         return itertools.islice(iter(self._samples), 1, _TRIED)
 
     def _match(self, op: int, group: Group, got: Array, sample: Sample, values: dict[str, Array]) -> Match | None:
         """What the output of a group is, `got` being its numbers in the first sample."""
         tensor = group.outputs[0]
-        if _is_constant(got):
+        if _is_constant(got) and self._is_open(tensor, got.shape, sample, values):
             # Zeros are close to any value that is zero, and in any order.
             for other in self._others():
                 fetched = self._fetched(other, group, self._candidates.of(tensor))
@@ -369,6 +369,15 @@ class ByOperator:
         if match is None or self._is_multiple(match, values[match.value], got):
             return None
         return self._settled(group, match, got, values) if self._samples.count > 1 else match
+
+    def _is_open(self, tensor: int, shape: Sequence[int], sample: Sample, values: dict[str, Array]) -> bool:
+        """Whether a tensor may be another value than the one whose name it has, or that value in several orders of axes."""
+        names = self._candidates.of(tensor)
+        if len(names) != 1 or self._candidates.behind_name(tensor):
+            return True
+        name = next(iter(names))
+        source = self._value(sample, values, name).shape
+        return not self._candidates.is_named(tensor, name) or len({_axes(o, source) for o in orders(source, shape)}) > 1
 
     def _settled(self, group: Group, best: Match, got: Array, values: dict[str, Array]) -> Match:
         """The best match, or another one that is as close in the sample it was found in and remains so in others."""
@@ -390,7 +399,7 @@ class ByOperator:
             left = [match for match in left if scores[match] >= highest]
             if len(left) == 1:
                 break
-        # Where numbers do not say it, the order is that of what the group takes in.
+        # Where numbers do not say it, the order is that of the group's inputs.
         shape = values[left[0].value].shape
         taken = {_axes(self.matches[i].order, shape) for i in group.inputs if len(self.matches[i].order) == len(shape)}
         return next((m for m in left if m.value == left[0].value and _axes(m.order, shape) in taken), left[0])
@@ -405,7 +414,7 @@ class ByOperator:
         return score if close else -np.inf
 
     def _fetched(self, sample: Sample, group: Group, names: Iterable[str]) -> dict[str, Array]:
-        """Values, and those that a group takes in."""
+        """Values, and the inputs of a group."""
         return self._reference.fetch(sample, [*(self.matches[i].value for i in group.inputs), *names])
 
     def _reshaped(self, op: int, tensor: int) -> Match | None:

@@ -56,7 +56,7 @@ class Calibration:
     note: str | None = None
 
 
-def _observed(graph: Graph) -> list[str]:
+def observed(graph: Graph) -> list[str]:
     """Inputs, and what nodes compute from them, in the model's order; not what is constant."""
     moving = dict.fromkeys(graph.inputs)
     for node in graph.nodes:
@@ -183,6 +183,7 @@ def calibrate(
     progress: Callable[[int, int], None] | None = None,
     choice_progress: Callable[[int, int], None] | None = None,
     _places: Places | None = None,
+    _axes: Mapping[str, int] | None = None,
 ) -> Calibration:
     """Finds the ranges of the tensors of an ONNX model.
 
@@ -240,7 +241,7 @@ def calibrate(
     if output is not None:
         check_ranges_path(os.fspath(output), files_read(path, samples))
     graph = read_graph(path)
-    axes = channel_axes(graph, set(_observed(graph)))
+    axes = channel_axes(graph, set(observed(graph))) if _axes is None else _axes
     with Runner(path, max_rss=half, threads=threads, optimization=optimization, _places=_places) as runner:
         given: AnySamples
         if isinstance(samples, (str, os.PathLike)):
@@ -251,7 +252,7 @@ def calibrate(
             given = GivenSamples(list(samples), runner.inputs)
         if given.count == 0:
             raise Unsupported(f"{path}: no samples: there are no ranges without any", file=path)
-        candidates = _observed(graph)
+        candidates = observed(graph)
         ports = dict(runner.inputs)
         ports.update(runner.inner_ports([name for name in candidates if name in graph.producer]))
         floats = {name: ports[name] for name in candidates if name in ports and ports[name].dtype.kind == "f"}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Along which axis a tensor has the channels that layers sum over: that of its means in a ranges file.
 
-A list of means says nothing of the order of axes that a conversion chose, so all layers that read a tensor must mean
-the same axis of ONNX's, also those that read it behind a Transpose. Where they do not, there are no means.
+A list of means says nothing of the order of axes that a conversion chose, so all layers that read a tensor must have
+the same ONNX axis as channels, also those that read it after a Transpose. Where they do not, there are no means.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def channel_axes(graph: Graph, moving: Collection[str]) -> dict[str, int]:
     ----------
     graph : Graph
     moving : collection of str
-        The tensors that are not constant. A product of two of them has no bias to correct: it has a word only where no
-        layer has.
+        The tensors that are not constant. A product of two of them has no bias to correct: its axis counts only where no
+        layer with weights reads the tensor.
     """
     out: dict[str, int | None] = {}
     names = dict.fromkeys(node.inputs[0] for node in graph.nodes if _axis(node) is not None)
@@ -42,7 +42,7 @@ def channel_axes(graph: Graph, moving: Collection[str]) -> dict[str, int]:
         for name in names:
             direct = [_axis(node) for node in graph.users[name] if _is_layer(node, name, moving, with_weights)]
             if direct:
-                axes = {*direct, *_behind_transposes(graph, name, moving, with_weights, _MOST_TRANSPOSES)}
+                axes = {*direct, *_after_transposes(graph, name, moving, with_weights, _MOST_TRANSPOSES)}
                 out.setdefault(name, axes.pop() if len(axes) == 1 else None)
     return {name: axis for name, axis in out.items() if axis is not None}
 
@@ -59,7 +59,7 @@ def _is_layer(node: Node, name: str, moving: Collection[str], with_weights: bool
     return (len(node.inputs) < 2 or node.inputs[1] not in moving) == with_weights
 
 
-def _behind_transposes(
+def _after_transposes(
     graph: Graph, name: str, moving: Collection[str], with_weights: bool, most: int
 ) -> list[int | None]:
     """Axes of `name` that layers mean which read a transposed form of it."""
@@ -69,7 +69,7 @@ def _behind_transposes(
             continue
         moved = node.outputs[0]
         axes = [_axis(user) for user in graph.users[moved] if _is_layer(user, moved, moving, with_weights)]
-        axes += _behind_transposes(graph, moved, moving, with_weights, most - 1)
+        axes += _after_transposes(graph, moved, moving, with_weights, most - 1)
         out += [None if axis is None else _before(node, axis) for axis in axes]
     return out
 

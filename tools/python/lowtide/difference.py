@@ -57,8 +57,8 @@ class Difference:
         Why there is nothing to compare: another element type, or another number of elements. Empty if there is; else all
         errors are infinite.
     extremes : tuple of (float, float)
-        The largest error of a sample and the largest magnitude in it, of each sample but those that have one with a larger
-        error and a smaller magnitude beside them: no tolerance is met by the others alone.
+        The largest error of a sample and the largest magnitude in it, of each sample, without those for which another
+        sample has a larger error and a smaller magnitude: these can never be the ones that exceed a tolerance.
     """
 
     elements: int
@@ -98,6 +98,11 @@ class Sum:
         self._same, self._choices = 0, 0
         self._mismatch = ""
         self._extremes: list[tuple[float, float]] = []
+
+    def add_texts(self, expected: Array, got: Array) -> None:
+        """Compares two arrays of strings, of the same shape: what is not equal is one step off."""
+        unequal = np.asarray(expected != got).astype(np.int64)
+        self.add(np.zeros_like(unequal), unequal)
 
     def refuse(self, reason: str) -> None:
         """A sample in which there is nothing to compare, and why."""

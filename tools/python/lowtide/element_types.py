@@ -2,7 +2,7 @@
 """Which element types a tensor of a .tflite file may have where it stands for a value of an ONNX model.
 
 Equal numbers are not enough: a file that has integers where the model has floats may agree on the samples that were tried, and rounds all
-others. What the program writes is short enough to be listed (docs/decisions/element-types.md): the same type; another width of floats;
+others. What the program writes is short enough to be listed (docs/verify.md): the same type; another width of floats;
 integers with a scale in place of floats, and the other way round (`--quantize`, `--io`); integers of the other sign, shifted; the bits of
 floats of 8 bits. Raw images (`--input-uint8`) are in raw_images.py.
 """
@@ -48,7 +48,10 @@ def unlike(wanted: Port, tflite: TfliteGraph, tensor: int, has_grid: bool) -> st
         is_same = found in ("int8", "uint8", "int16", "uint16") and is_scaled
     else:
         is_same = is_float(found) and has_grid
-    return "" if is_same else f"{found} in the TFLite file, and {want} in the ONNX model"
+    reason = f"{found} in the TFLite file, and {want} in the ONNX model"
+    if is_float(found) and want in ("int8", "uint8", "int16", "uint16") and not has_grid:
+        reason += ", which does not state the scale of these integers"
+    return "" if is_same else reason
 
 
 def inner_unlike(array: Array, tflite: TfliteGraph, tensor: int) -> bool:

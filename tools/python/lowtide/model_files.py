@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from .manifest import NAME, read_manifest
 from .onnx_header import read_skeleton
-from .pieces_session import beside
+from .pieces_session import parent_of
 from .runner import model_kind
 from .tflite_header import read_header
 
@@ -29,7 +29,7 @@ def model_files(path: str) -> Iterator[str]:
         manifest = read_manifest(path)
         for piece in manifest.pieces:
             yield from (os.path.join(path, file.name) for file in (piece.file, *piece.data))
-        yield from (os.path.join(beside(path), file.name) for file in manifest.in_place)
+        yield from (os.path.join(parent_of(path), file.name) for file in manifest.in_place)
         return
     yield path
     if kind == "onnx":

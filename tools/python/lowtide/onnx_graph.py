@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import struct
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from .onnx_header import Field, Reader
 
@@ -15,18 +15,37 @@ _MODEL_GRAPH, _MODEL_FUNCTION, _FUNCTION_NODE = 7, 25, 7
 _GRAPH_NODE, _GRAPH_INITIALIZER, _GRAPH_INPUT, _GRAPH_OUTPUT = 1, 5, 11, 12
 _NODE_INPUT, _NODE_OUTPUT, _NODE_NAME, _NODE_OPERATOR, _NODE_ATTRIBUTE, _NODE_DOMAIN = 1, 2, 3, 4, 5, 7
 _ATTRIBUTE_NAME, _ATTRIBUTE_INTEGER, _ATTRIBUTE_GRAPH, _ATTRIBUTE_INTEGERS, _ATTRIBUTE_GRAPHS = 1, 3, 6, 8, 11
+_ATTRIBUTE_FLOAT, _ATTRIBUTE_TENSOR = 2, 5
 _TENSOR_DIMS, _TENSOR_TYPE, _TENSOR_FLOATS, _TENSOR_INT32, _TENSOR_NAME, _TENSOR_RAW = 1, 2, 4, 5, 8, 9
-_FLOAT, _UINT8, _INT8 = 1, 2, 3
+_FLOAT, _UINT8, _INT8, _UINT16, _INT16 = 1, 2, 3, 4, 5
 _SPARSE_INITIALIZER, _SPARSE_VALUES = 15, 1
-_FORMS = {_FLOAT: "<f", _UINT8: "<B", _INT8: "<b"}
+_FORMS = {_FLOAT: "<f", _UINT8: "<B", _INT8: "<b", _UINT16: "<H", _INT16: "<h"}
 
 _WITH_INTEGERS = {"Gemm", "Transpose"}
 WITH_BODIES = {"If", "Loop", "Scan"}
 OPERATORS = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft"}  # a node of another domain may call a function of the model
-# Operators that keep integers as they are; and those that have scale and zero point of their result, and where, or of their first input.
-_MOVES = {"Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Identity"}
-_MAKES = {"QuantizeLinear": 1, "QLinearConv": 6, "QLinearMatMul": 6}
-_TAKES = {"DequantizeLinear", "QLinearConv", "QLinearMatMul"}
+# Operators that keep integers on their scale.
+_MOVES = {
+    *("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Slice", "Split", "Concat", "Gather"),
+    *("Expand", "Tile", "MaxPool", "DepthToSpace", "SpaceToDepth"),
+}
+# Which input of an operator is the scale of its result; the zero point is the next one.
+_MAKES = {
+    "QuantizeLinear": 1,
+    "QLinearConcat": 0,
+    "QLinearWhere": 7,
+    "QGemm": 7,
+    **dict.fromkeys(("QLinearConv", "QLinearMatMul", "QLinearAdd", "QLinearMul"), 6),
+    **dict.fromkeys(("QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax", "QLinearReduceMean"), 3),
+    **dict.fromkeys(("QLinearAveragePool", "QLinearGlobalAveragePool"), 3),
+}
+# Which inputs of an operator are followed by their scale and zero point. QLinearConcat has any number of such inputs.
+_TAKES: dict[str, Sequence[int]] = {
+    **dict.fromkeys(_MAKES.keys() - {"QuantizeLinear", "QLinearConcat"}, (0,)),
+    **dict.fromkeys(("QLinearConv", "QLinearMatMul", "QLinearAdd", "QLinearMul", "QGemm"), (0, 3)),
+    "DequantizeLinear": (0,),
+    "QLinearWhere": (1, 4),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +70,7 @@ class Node:
 
 @dataclasses.dataclass(frozen=True)
 class Initializer:
-    """A weight: its name, ONNX's number of its element type, its shape, and its value if it is one float or one integer of 8 bits."""
+    """A weight: its name, ONNX's number of its element type, its shape, and its value if it is one float or one integer of 8 or 16 bits."""
 
     name: str
     type: int
@@ -73,6 +92,8 @@ class Graph:
         Without sparse ones.
     inner_operators : frozenset of str
         Those of the bodies of its nodes, and of the model's functions, however deep.
+    constants : mapping of str to Initializer
+        What its Constant nodes give, if it is a tensor that is not sparse or one float.
     """
 
     nodes: list[Node]
@@ -80,6 +101,7 @@ class Graph:
     outputs: list[str]
     initializers: dict[str, Initializer]
     inner_operators: frozenset[str] = frozenset()
+    constants: Mapping[str, Initializer] = dataclasses.field(default_factory=dict)
 
     @property
     def kept_states(self) -> set[str]:
@@ -95,35 +117,55 @@ class Graph:
         )
 
     def grid(self, name: str) -> tuple[float, float] | None:
-        """Scale and zero point of a value of integers, by the node that makes it or by those that take it; None if they do not say it."""
-        for _ in self.nodes:  # of a graph that is none, there may be no end
+        """Scale and zero point of a value of integers, by the nodes that make it or by those that take it; None if they do not say it."""
+        found: set[tuple[float, float] | None] = set()
+        seen: set[str] = set()  # of a graph that is none, there may be no end
+        left = [name]
+        while left:
+            name = left.pop()
+            if name in seen:
+                continue
+            seen.add(name)
             maker = self.producer.get(name)
-            if maker is None:
-                break
-            if maker.operator not in _MOVES or not maker.inputs:
-                return self._numbers(maker, _MAKES.get(maker.operator))
-            name = maker.inputs[0]
-        for _ in self.nodes:
-            users = [user for user in self.users.get(name, ()) if user.inputs[0] == name]
-            taker = next((user for user in users if user.operator in _TAKES), None)
-            if taker is not None:
-                return self._numbers(taker, 1)
-            moved = next((user for user in users if user.operator in _MOVES and user.outputs), None)
-            if moved is None:
-                return None
-            name = moved.outputs[0]
+            if maker is None:  # an input or a constant, which in a Concat are on the scale of the others
+                grid = self._taken_grid(name)
+                found |= set() if grid is None else {grid}
+            elif maker.operator in _MOVES and (maker.outputs[0] == name or maker.operator == "Split"):
+                left += maker.inputs if maker.operator == "Concat" else maker.inputs[:1]
+            else:
+                found.add(self._numbers(maker, _MAKES.get(maker.operator)))
+        return found.pop() if len(found) == 1 else None
+
+    def _taken_grid(self, name: str) -> tuple[float, float] | None:
+        """Scale and zero point by the nodes that take a value."""
+        seen: set[str] = set()
+        while name not in seen:
+            seen.add(name)
+            moved = ""
+            for user in self.users.get(name, ()):
+                is_concat = user.operator == "QLinearConcat"
+                places = range(2, len(user.inputs), 3) if is_concat else _TAKES.get(user.operator, ())
+                for at in places:
+                    if at < len(user.inputs) and user.inputs[at] == name:
+                        return self._numbers(user, at + 1)
+                if user.operator in _MOVES and user.outputs and (user.inputs[0] == name or user.operator == "Concat"):
+                    moved = moved or user.outputs[0]
+            name = moved or name
         return None
+
+    def _constant(self, name: str) -> Initializer | None:
+        return self.initializers.get(name) or self.constants.get(name)
 
     def _numbers(self, node: Node, at: int | None) -> tuple[float, float] | None:
         """The scale and the zero point at an input of a node and the next one."""
         if at is None or len(node.inputs) <= at:
             return None
-        scale = self.initializers.get(node.inputs[at])
+        scale = self._constant(node.inputs[at])
         if scale is None or scale.type != _FLOAT or scale.number is None or not scale.number > 0:
             return None
         if len(node.inputs) <= at + 1 or not node.inputs[at + 1]:
             return scale.number, 0.0
-        zero = self.initializers.get(node.inputs[at + 1])
+        zero = self._constant(node.inputs[at + 1])
         return None if zero is None or zero.number is None or zero.type == _FLOAT else (scale.number, zero.number)
 
     def __post_init__(self) -> None:
@@ -191,6 +233,18 @@ def _operators_of(reader: Reader, nodes: Iterable[Field]) -> Iterator[str]:
         pending += _bodies(reader, node)
 
 
+def _constant_values(reader: Reader, node: Field, name: str) -> Iterator[Initializer]:
+    """The value of a Constant, as an initializer of that name."""
+    for attribute in reader.fields(node.value, node.end):
+        if attribute.number != _NODE_ATTRIBUTE or attribute.kind != 2:
+            continue
+        for part in reader.fields(attribute.value, attribute.end):
+            if part.number == _ATTRIBUTE_TENSOR and part.kind == 2:
+                yield dataclasses.replace(_initializer(reader, part), name=name)
+            elif part.number == _ATTRIBUTE_FLOAT and part.kind == 5:
+                yield Initializer(name, _FLOAT, (), struct.unpack("<f", reader.range(part.value, part.end))[0])
+
+
 def _varints(reader: Reader, field: Field) -> Iterator[int]:
     """A repeated number: one, or packed ones."""
     if field.kind == 0:
@@ -213,13 +267,16 @@ def _initializer(reader: Reader, field: Field) -> Initializer:
             kind = part.varint
         elif part.number == _TENSOR_DIMS and part.kind in (0, 2):
             shape += _varints(reader, part)
-        elif part.number in (_TENSOR_FLOATS, _TENSOR_RAW) and part.kind in (2, 5) and part.end - part.value in (1, 4):
+        elif (
+            part.number in (_TENSOR_FLOATS, _TENSOR_RAW) and part.kind in (2, 5) and part.end - part.value in (1, 2, 4)
+        ):
             content = reader.range(part.value, part.end)
         elif part.number == _TENSOR_INT32 and part.kind in (0, 2) and part.end - part.value <= 10:
-            integers += [number & 0xFF for number in _varints(reader, part)]  # of 8 bits, whatever their sign
-    if kind in (_UINT8, _INT8) and len(integers) == 1:
-        content = bytes(integers)
+            integers += _varints(reader, part)
     form = _FORMS.get(kind)
+    if form is not None and kind != _FLOAT and len(integers) == 1:
+        size = struct.calcsize(form)
+        content = (integers[0] % (1 << 8 * size)).to_bytes(size, "little")  # whatever the sign
     number = struct.unpack(form, content)[0] if form is not None and struct.calcsize(form) == len(content) else None
     return Initializer(name, kind, tuple(shape), None if number is None else float(number))
 
@@ -243,6 +300,7 @@ def read_graph(path: str) -> Graph:
     initializers: dict[str, Initializer] = {}
     sparse: set[str] = set()
     inner_nodes: list[Field] = []
+    values: dict[str, Initializer] = {}  # of Constants
     try:
         for field in reader.fields(0, reader.size):
             if field.number == _MODEL_FUNCTION and field.kind == 2:
@@ -254,7 +312,9 @@ def read_graph(path: str) -> Graph:
                 if inner.kind != 2:
                     continue
                 if inner.number == _GRAPH_NODE:
-                    nodes.append(_node(reader, inner))
+                    nodes.append(node := _node(reader, inner))
+                    if node.operator == "Constant" and node.outputs:
+                        values.update((value.name, value) for value in _constant_values(reader, inner, node.outputs[0]))
                     inner_nodes += _bodies(reader, inner)
                 elif inner.number == _GRAPH_INITIALIZER:
                     tensor = _initializer(reader, inner)
@@ -271,7 +331,7 @@ def read_graph(path: str) -> Graph:
     finally:
         reader.close()
     constants = {*initializers, *sparse}
-    return Graph(nodes, [name for name in inputs if name not in constants], outputs, initializers, operators)
+    return Graph(nodes, [name for name in inputs if name not in constants], outputs, initializers, operators, values)
 
 
 def graph_hash(graph: Graph) -> str:

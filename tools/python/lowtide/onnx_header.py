@@ -81,7 +81,7 @@ class Skeleton:
     weight_bytes : int
         Bytes of the large weights, those in other files included, half floats counted as floats.
     ranked : frozenset of str
-        Inputs and outputs whose shape the model declares. ONNX Runtime tells of others that they are scalars.
+        Inputs and outputs whose shape the model declares. ONNX Runtime reports the others as scalars.
     files : frozenset of str
         The other files that it reads weights from: absolute paths without links.
     """
@@ -160,8 +160,10 @@ class Reader:
             else:
                 raise self.malformed(at, f"a field of the unknown type {kind}")
             # protobuf keeps 32 bits of a key: what is above would hide a field from us that it sees.
-            if stop > end or key >> 3 == 0 or key >> 32:
-                raise self.malformed(at, f"field {key >> 3} ends behind what it is in")
+            if key >> 3 == 0 or key >> 32:
+                raise self.malformed(at, f"a key of {key}, which is no field")
+            if stop > end:
+                raise self.malformed(at, f"field {key >> 3} ends after the message that it is in")
             yield Field(key >> 3, kind, at, value, stop, varint)
             at = stop
 

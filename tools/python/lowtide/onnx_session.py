@@ -84,7 +84,7 @@ def _import() -> Any:
 
 
 def _port(argument: Any, ranked: frozenset[str]) -> Port:
-    """`ranked`: whose shapes the model declares. ONNX Runtime gives of no shape what it gives of a scalar."""
+    """`ranked`: whose shapes the model declares. ONNX Runtime reports an undeclared shape as that of a scalar."""
     kind = str(argument.type)
     element = kind[len("tensor(") : -1] if kind.startswith("tensor(") else ""
     shape: tuple[Extent, ...] | None = tuple(n if isinstance(n, (int, str)) else None for n in argument.shape)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are read: only regular ones, and beside a model only what an untrusted model may name."""
+"""Files that are read: only regular ones, and of the files that a model names, only those in its own folder."""
 
 from __future__ import annotations
 

@@ -42,8 +42,7 @@ class _OutputSum:
                 small_floats.in_order(expected, self._port.bits_of), small_floats.in_order(got, self._port.bits_of)
             )
         elif expected.dtype.kind in "OSU":
-            unequal = np.asarray(expected != got).astype(np.int64)
-            self._own.add(np.zeros_like(unequal), unequal)
+            self._own.add_texts(expected, got)
         elif self._grid is not None:
             scale, zero = self._grid
             self._add_real((expected.astype(np.float64) - zero) * scale, got, scale)

@@ -68,7 +68,7 @@ def _is_special(path: str) -> bool:
 
 
 def _new_name(path: str) -> str:
-    """A name beside a file, as short as any; the file's own may be as long as names can be."""
+    """A name in the folder of a file, as short as any; the file's own may be as long as names can be."""
     folder = os.path.dirname(path)
     where = os.path.realpath(folder or ".")
     if where in ("/dev", "/proc") or where.startswith("/proc/"):

@@ -15,11 +15,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Callable
 
 from . import memory
-from .calibration import Calibration, PathLike, calibrate, files_read
+from .calibration import Calibration, PathLike, calibrate, files_read, observed
+from .channel_axes import channel_axes
 from .errors import Io, Unsupported, Usage
 from .manifest import Manifest, Piece, read_manifest
 from .model_files import model_files
-from .onnx_graph import graph_hash, read_graph
+from .onnx_graph import Graph, graph_hash, read_graph
 from .output_path import temporary_folder
 from .pieces_session import places_of
 from .port import Array
@@ -99,6 +100,9 @@ def calibrate_pieces(
     pieces = _pieces(path, manifest, whole=model is not None)
     if output is not None:
         _check_output(os.fspath(output), path, samples, pieces, model)
+    graph = None if model is None else read_graph(os.fspath(model))
+    # A piece does not show which axis the layers of other pieces mean.
+    axes = None if graph is None else channel_axes(graph, set(observed(graph)))
     options: dict[str, Any] = {"max_rss": limit, "threads": threads, "optimization": optimization}
     found: dict[str, Calibration] = {}
     with temporary_folder() as temporary:
@@ -117,13 +121,14 @@ def calibrate_pieces(
                 progress=progress,
                 choice_progress=choice_progress,
                 _places=places_of(manifest, piece),
+                _axes=axes,
                 **options,
             )
-    if model is None:
+    if model is None or graph is None:
         if output is not None:
             _write_folder(os.fspath(output), {ranges_name(name): one.content for name, one in found.items()})
         return PiecesCalibration(count, found, None)
-    content = _whole(os.fspath(model), path, found, count)
+    content = _whole(graph, os.fspath(model), path, found, count)
     if output is not None:
         write_ranges(os.fspath(output), content)
     return PiecesCalibration(count, found, content)
@@ -224,25 +229,13 @@ def _store(
         return given.count
 
 
-def _joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Of a tensor that two pieces have. Only one with a layer has the means of what it reads."""
-    if "channel_axis" not in one or "channel_axis" not in other:
-        return one if "channel_axis" in one else other
-    if one["channel_axis"] == other["channel_axis"]:
-        return one
-    # Their layers mean different axes (channel_axes.py).
-    return {key: value for key, value in one.items() if not key.startswith("channel_")}
-
-
-def _whole(model: str, path: str, found: Mapping[str, Calibration], count: int) -> dict[str, Any]:
+def _whole(graph: Graph, model: str, path: str, found: Mapping[str, Calibration], count: int) -> dict[str, Any]:
     """The ranges of all pieces as those of the model that was divided."""
-    graph = read_graph(model)
     tensors: dict[str, Any] = {}
     unseen: set[str] = set()
     for calibration in found.values():
         unseen.update(calibration.content["unseen"])
-        for name, entry in calibration.content["tensors"].items():
-            tensors[name] = _joined(tensors[name], entry) if name in tensors else entry
+        tensors.update(calibration.content["tensors"])
     for name in [*tensors, *unseen]:
         if name not in graph.producer and name not in graph.inputs:
             raise Unsupported(f"{path}: its pieces are not of {model}, which has no value {name!r}", file=path)

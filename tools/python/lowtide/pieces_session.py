@@ -32,7 +32,7 @@ from .runtime_log import captured
 _AT_ONCE = 4
 
 
-def beside(folder: str) -> str:
+def parent_of(folder: str) -> str:
     """The folder that holds a folder of pieces, wherever it is."""
     return os.path.dirname(os.path.realpath(folder))
 
@@ -40,7 +40,7 @@ def beside(folder: str) -> str:
 def places_of(manifest: Manifest, piece: Piece) -> Places:
     """The files that a piece may read its weights from: only what the manifest lists has been checked."""
     if manifest.in_place:
-        return Places(beside(manifest.folder), frozenset(file.name for file in manifest.in_place))
+        return Places(parent_of(manifest.folder), frozenset(file.name for file in manifest.in_place))
     return Places(manifest.folder, frozenset(file.name for file in piece.data))
 
 
@@ -82,9 +82,9 @@ class PiecesSession:
         for file in files.values():
             check_file(folder, file)
         for file in self._manifest.in_place:
-            check_in_place(beside(folder), file)
+            check_in_place(parent_of(folder), file)
         self._mapped = [os.path.join(folder, name) for name in files]
-        self._mapped += [os.path.join(beside(folder), file.name) for file in self._manifest.in_place]
+        self._mapped += [os.path.join(parent_of(folder), file.name) for file in self._manifest.in_place]
         self._dtypes = {
             name: port.dtype
             for ports in (self._manifest.values, self._manifest.outputs, self._manifest.inputs)

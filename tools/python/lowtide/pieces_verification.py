@@ -6,8 +6,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from . import memory
 from .difference import Difference, Sum
 from .errors import Unsupported, Usage
@@ -71,8 +69,7 @@ def _add(name: str, expected: Array, got: Array, total: Sum) -> str:
     elif not are_strings:
         total.add(expected, got)
     else:
-        unequal = np.asarray(expected != got).astype(np.int64)
-        total.add(np.zeros_like(unequal), unequal)
+        total.add_texts(expected, got)
     return "string" if are_strings else expected.dtype.name
 
 

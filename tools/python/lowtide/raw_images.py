@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inputs that take raw images: `convert --input-uint8` made integers from 0 to 255 of them, and (x - mean) / std is in the .tflite file.
 
-The ONNX model takes the floats behind that. So samples are made of integers: what ONNX Runtime is given is (q - mean) / std exactly, and
+The ONNX model accepts the floats that result. So samples are made of integers: what ONNX Runtime is given is (q - mean) / std exactly, and
 the .tflite file gets q. Mean and std are read from the file's own operators, CAST, SUB and DIV, up to the tensor NAME/normalized.
 """
 
@@ -60,8 +60,8 @@ class RawImage:
             fits = (np.abs(exact - whole) <= near) & (whole >= 0) & (whole <= 255)
         if not np.all(fits):
             raise Usage(
-                f"input {name!r} of the TFLite file takes integers from 0 to 255 (convert --input-uint8), and a sample has floats "
-                "that are (q - mean) / std of no such integer",
+                f"input {name!r} of the TFLite file accepts integers q from 0 to 255 (convert --input-uint8); a sample has floats "
+                "that are not (q - mean) / std of such an integer",
                 input=name,
             )
         return whole.astype(np.uint8)
@@ -94,9 +94,11 @@ def _chain(tflite: TfliteGraph, tensor: int, last: str) -> RawImage | None:
     rank = len(tflite.values[tensor].tensor.shape)
     axes = list(range(rank))  # of the input, in the order in which the tensor in question has them
     numbers = {"SUB": np.zeros(1, np.float32), "DIV": np.ones(1, np.float32)}
-    axis, done = 0, ""
+    axis, done, first = 0, "", tensor
     while tflite.values[tensor].name != last:
         users = [op for op in tflite.operators if tensor in op.inputs]
+        if not users and tensor == first:
+            break  # nothing reads the input: any numbers will do
         if len(users) != 1 or len(users[0].outputs) != 1:
             return None
         op = users[0]
@@ -118,6 +120,8 @@ def _chain(tflite: TfliteGraph, tensor: int, last: str) -> RawImage | None:
         elif op.kind != "CAST" or done:
             return None
         tensor = op.outputs[0]
+        if op.activation:
+            break  # the model's first node, drawn into the last operator, whose result has that node's name
     if np.any(numbers["DIV"] == 0):
         return None
     return RawImage(numbers["SUB"], numbers["DIV"], axis)

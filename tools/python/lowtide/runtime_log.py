@@ -67,7 +67,7 @@ class _Redirection:
             os.dup2(self.saved, 2)
             data = self._written()
             saved, file = self.saved, self.file
-            self.saved = self.file = -1  # first: an interrupt behind a close would leave a number that is no descriptor
+            self.saved = self.file = -1  # first: an interrupt after a close would leave a number that is no descriptor
             os.close(saved)
             os.close(file)
             return data

@@ -241,7 +241,7 @@ def sample_files(source: PathLike) -> list[str]:
     path = os.fspath(source)
     try:
         return [os.path.join(path, name) for name in os.listdir(path)]
-    except OSError:  # a file, or nothing, which is for who reads it to say
+    except OSError:  # a file, or nothing: reading it reports that
         return [path]
 
 

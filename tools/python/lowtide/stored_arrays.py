@@ -22,8 +22,8 @@ _LONGEST_NAME = 60_000  # bytes: a zip file counts them in 16 bits
 def write_arrays(path: str, arrays: Mapping[str, Array]) -> None:
     """Writes arrays by their names; an old file is replaced when the new one is complete.
 
-    Types of the package ml_dtypes, which the format does not know, are stored as their bytes: `array.view(dtype)` gives
-    them back to who knows the type, as `samples` does.
+    Types of the package ml_dtypes, which the format does not know, are stored as their bytes: `array.view(dtype)`
+    restores them if the type is known, as samples.py does.
 
     Raises
     ------

@@ -78,12 +78,16 @@ class Value:
 
 @dataclasses.dataclass(frozen=True)
 class Operator:
-    """An operator: its builtin's name, and indices of tensors; -1 is an optional input that is not given."""
+    """An operator: its builtin's name, and indices of tensors; -1 is an optional input that is not given.
+
+    `activation` is the number of a fused one, 0 without; of SUB and DIV alone.
+    """
 
     index: int
     kind: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    activation: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,7 +154,8 @@ class TfliteGraph:
             self._code_of.append(table.number(0, "<I"))
             code = codes[self._code_of[-1]]
             kind = known.get(code, f"operator {code}")
-            self.operators.append(Operator(i, kind, table.integers(1), table.integers(2)))
+            activation = next((o.number(0, "<b") for o in table.children(4)), 0) if kind in ("SUB", "DIV") else 0
+            self.operators.append(Operator(i, kind, table.integers(1), table.integers(2), activation))
             for index in (*self.operators[-1].inputs, *self.operators[-1].outputs):
                 if not -1 <= index < len(self.values):
                     raise struct.error(f"operator {i} uses tensor {index}")

@@ -241,14 +241,14 @@ def _of_file(
             outputs = compare_outputs(reference, tested, samples, border, tolerances)
         tensors: list[TensorResult] = []
         uncompared = 0
-        by_itself: set[str] = set()
+        by_operators: set[str] = set()  # outputs that an operator in `tensors` computes
         # Rounding of early operators spreads: what is asked is whether each operator rounds right.
         outside = [output for output in outputs if output.problem]
         is_spread = bool(outside) and is_whole and is_main and graph.is_quantized
         is_spread = is_spread and not (is_stated or by_op or by_tensor)
         is_spread = is_spread and all(_may_be_spread(output, border) for output in outside)
         if by_op or by_tensor or is_spread:
-            tensors, uncompared, by_itself = _inner(
+            tensors, uncompared, by_operators = _inner(
                 graph,
                 parts,
                 header,
@@ -263,11 +263,11 @@ def _of_file(
             )
         onnx = reference.choice
     is_spread = is_spread and not any(tensor.problem for tensor in tensors)
-    is_spread = is_spread and all(output.name in by_itself for output in outside)
+    is_spread = is_spread and all(output.name in by_operators for output in outside)
     if is_spread:
         outputs = [dataclasses.replace(output, problem="") for output in outputs]
     # What no operator gives from samples, such as a constant, is judged as it is.
-    judged = [*tensors, *(output for output in outputs if not (by_op and output.name in by_itself))]
+    judged = [*tensors, *(output for output in outputs if not (by_op and output.name in by_operators))]
     first = next((tensor for tensor in judged if tensor.problem), None)
     return Verification(first is None, samples.count, onnx, choice, outputs, tensors, uncompared, first, is_spread)
 
