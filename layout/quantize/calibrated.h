@@ -11,6 +11,7 @@
 
 #include "layout/quantize/grid.h"
 #include "layout/quantize/ranges.h"
+#include "layout/quantize/unmasked.h"
 #include "stream/onnx/model.h"
 
 namespace lowtide::layout {
@@ -24,7 +25,7 @@ struct CalibratedTensor {
   // How far the means are off in the network of integers whose layers before are corrected; empty: not known.
   std::vector<float> channel_shifts;
   bool is_finite = true;   // all values in all samples
-  bool has_gap = false;    // no value in a large part of its range, as between scores and masks (masks.h)
+  Unmasked unmasked;       // its numbers but for masks
   bool is_scaled = false;  // by equalize(): its channels are no longer those of ONNX's value
 };
 

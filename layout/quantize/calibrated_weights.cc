@@ -110,7 +110,11 @@ void CalibratedWeights::replace(OpId id, const TensorGrid& data, const TensorGri
       const double most = magnitudes[0];
       const auto range = constant_range(graph_, op.inputs[i], nullptr);
       Interval interval = range ? *range : Interval{-most, most};
-      if (const auto least = least_of(i)) interval.low = std::max(interval.low, *least);
+      if (const auto least = least_of(i)) {
+        interval.low = std::max(interval.low, *least);
+        // The largest magnitude is that of a mask.
+        if (const auto all = constant_numbers(graph_, op.inputs[i]).range) interval.high = all->high;
+      }
       const TensorGrid grid = grid_over(interval, data.dtype);
       set(id, i, {grid.scale}, {grid.zero}, grid.dtype, -1);
       continue;

@@ -4,17 +4,17 @@
 //
 // SOFTMAX needs no more of a mask than that it is well below the largest score of its row: e^-d is 0 in its result.
 // So where SOFTMAX alone reads a value, the grid ends a little below the least score, and masks are saturated there.
-// Masks are told from scores that are far below 0 themselves, such as negative distances, by the gap between both.
-// A row of masks alone gives equal numbers then. ADD passes the limit on to what is added.
+// unmasked.h tells masks from scores that are far below 0 themselves. A row of masks alone gives equal numbers then.
+// ADD passes the limit on to what is added.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "layout/quantize/calibrated.h"
+#include "layout/quantize/unmasked.h"
 
 namespace lowtide::layout {
 
@@ -26,8 +26,8 @@ struct GridGroups {
 
 class Masks {
  public:
-  // `ranges`: by value id; no wider than what was seen, symmetric or not. `with_gap`: CalibratedTensor::has_gap.
-  Masks(Graph& graph, std::vector<std::optional<Interval>> ranges, std::set<ValueId> with_gap, GridGroups groups,
+  // By value id. `ranges`: no wider than what was seen, symmetric or not.
+  Masks(Graph& graph, std::vector<std::optional<Interval>> ranges, std::vector<Unmasked> unmasked, GridGroups groups,
         DType dtype);
 
   // Numbers of the group below this one may be replaced by it without a change of the result; nullopt: not known.
@@ -36,28 +36,37 @@ class Masks {
   std::optional<double> least_of_operand(const Op& add, size_t input);
 
  private:
-  using Found = std::map<ValueId, std::optional<double>>;
-  using Find = std::optional<double> (Masks::*)(ValueId);
+  struct Score {
+    double least;
+    bool has_masks;  // which are left out
+  };
+  template <typename Result>
+  using Found = std::map<ValueId, std::optional<Result>>;
 
-  std::optional<double> found_once(Found& found, ValueId root, Find find);
+  template <typename Result>
+  std::optional<Result> found_once(Found<Result>& found, ValueId root, std::optional<Result> (Masks::*find)(ValueId));
+  const ConstantNumbers& constant(ValueId id);
   std::optional<Interval> range(ValueId id);
   std::optional<double> find_least(ValueId root);
   std::optional<double> needed_by(const Op& reader, ValueId id);
-  std::optional<double> least_score(ValueId root);
-  std::optional<double> find_least_score(ValueId root);
-  std::optional<double> least_score_of(ValueId id);
-  std::optional<double> least_term(ValueId id, double sign);
+  std::optional<Score> score(ValueId root);
+  std::optional<Score> find_score(ValueId root);
+  std::optional<Score> score_of(ValueId id);
+  std::optional<Score> score_of_sum(const Op& sum);
+  std::optional<Score> term(ValueId id, double sign);
 
   Graph& graph_;
   const std::vector<std::optional<Interval>> ranges_;
-  const std::set<ValueId> with_gap_;
+  const std::vector<Unmasked> unmasked_;
   const GridGroups groups_;
   const double margin_;
   const std::vector<std::vector<OpId>> users_;
   std::map<ValueId, std::vector<ValueId>> members_;
+  std::map<const stream::Recipe*, ConstantNumbers> constants_;
   int depth_ = 0;
   // Found so far; what is being found, or too far away, is nullopt.
-  Found leasts_, scores_;
+  Found<double> leasts_;
+  Found<Score> scores_;
 };
 
 }  // namespace lowtide::layout

@@ -286,17 +286,17 @@ class Placing {
 
   void find_masks() {
     std::vector<std::optional<Interval>> seen = ranges_;
-    std::set<ValueId> with_gap;
+    std::vector<Unmasked> unmasked(seen.size());
     for (size_t v = 0; v < seen.size(); ++v) {
       const auto id = static_cast<ValueId>(v);
       const CalibratedTensor* tensor = seen[v] ? calibrated_tensor(graph_, calibrated_, id) : nullptr;
       if (tensor == nullptr) continue;
       seen[v] = cut(*seen[v], unite(tensor->seen, {}));
-      if (tensor->has_gap) with_gap.insert(id);
+      unmasked[v] = tensor->unmasked;
     }
     GridGroups groups{[this](ValueId id) { return groups_.of(id); },
                       [this](OpId id) { return part(id) == Part::kChooses; }};
-    masks_.emplace(graph_, std::move(seen), std::move(with_gap), std::move(groups), calibrated_.activations);
+    masks_.emplace(graph_, std::move(seen), std::move(unmasked), std::move(groups), calibrated_.activations);
   }
 
   void choose_grids() {

@@ -186,17 +186,6 @@ Interval choose_range(const Observed& seen, RangeChoice choice, int64_t steps, b
   return all;
 }
 
-double widest_gap(const Observed& seen) {
-  std::optional<size_t> last;  // bin with a value
-  size_t widest = 0;
-  for (size_t i = 0; i < seen.counts.size(); ++i) {
-    if (seen.counts[i] == 0) continue;
-    if (last) widest = std::max(widest, i - *last - 1);
-    last = i;
-  }
-  return static_cast<double>(widest) * seen.width;
-}
-
 Interval unite(const Interval& a, const Interval& b) { return {std::min(a.low, b.low), std::max(a.high, b.high)}; }
 
 }  // namespace lowtide::layout

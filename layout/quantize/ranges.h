@@ -43,7 +43,4 @@ Interval choose_range(const Observed& seen, RangeChoice choice, int64_t steps, b
 // The smallest interval that has both, for tensors that share one scale.
 Interval unite(const Interval& a, const Interval& b);
 
-// The width of the longest run of bins without a value, between bins that have some.
-double widest_gap(const Observed& seen);
-
 }  // namespace lowtide::layout

@@ -255,6 +255,11 @@ def test_signals_of_commands_in_python(number, is_ignored, environment, tmp_path
     models.product(tmp_path / "m.onnx", np.ones((8, 5), np.float32))
     temporary = tmp_path / "temporary"
     temporary.mkdir()
+
+    def set_signals():  # whatever this run of the tests ignores
+        for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(one, signal.SIG_IGN if one == number and is_ignored else signal.SIG_DFL)
+
     process = subprocess.Popen(
         [sys.executable, "-m", "lowtide", "run", "m.onnx", "--profile", "--repeat", "1000000000"],
         cwd=tmp_path,
@@ -262,7 +267,7 @@ def test_signals_of_commands_in_python(number, is_ignored, environment, tmp_path
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(number, signal.SIG_IGN if is_ignored else signal.SIG_DFL),
+        preexec_fn=set_signals,
     )
     assert wait_until(lambda: list(temporary.glob("lowtide-*/*")), 60)
     process.send_signal(number)

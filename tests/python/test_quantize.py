@@ -254,6 +254,8 @@ def attention(how, mask):
         tensors |= {"causal": CAUSAL, "mask": mask, "added": np.where(CAUSAL, np.float32(0), mask), "far": -mask}
     tensors |= {"seen": CAUSAL.astype(np.float32), "one": np.float32(1), "zero": np.float32(0)}
     tensors |= {"bias": np.where(CAUSAL, np.linspace(-3, 1, 7, dtype=np.float32), mask)}
+    with np.errstate(over="ignore"):
+        tensors |= {"levels": mask * np.linspace(1, 4.2, 7, dtype=np.float32)}
     # One for what x's first number says is there, so that the mask is computed: never of the first element.
     there = [
         node("Slice", ["x", "from", "to", "last"], ["first"]),
@@ -271,6 +273,14 @@ def attention(how, mask):
         "add a product": [*there, *factor, node("Mul", ["hidden", "mask"], ["p"]), node("Add", ["s", "p"], ["a"])],
         "subtract": [*there, *factor, node("Mul", ["hidden", "far"], ["p"]), node("Sub", ["s", "p"], ["a"])],
         "add a selection": [*there, node("Where", ["kept", "zero", "mask"], ["p"]), node("Add", ["s", "p"], ["a"])],
+        "add levels": [*there, *factor, node("Mul", ["hidden", "levels"], ["p"]), node("Add", ["s", "p"], ["a"])],
+        "select a computed number": [
+            node("Slice", ["x", "from", "to", "last"], ["first"]),
+            node("ReduceMax", ["first"], ["largest"]),
+            node("Mul", ["largest", "zero"], ["nothing"]),
+            node("Add", ["nothing", "mask"], ["computed"]),
+            node("Where", ["causal", "s", "computed"], ["a"]),
+        ],
         "select what is there": [*there, node("Where", ["kept", "s", "mask"], ["a"])],
     }
     nodes += [*ways[how], node("Softmax", ["a"], ["y1"], axis=-1), node("MatMul", ["y1", "v"], ["y"])]
@@ -297,6 +307,7 @@ WAYS = [
         *((how, mask) for how in WAYS for mask in (-1e4, -3.4e38)),
         *((how, -np.inf) for how in WAYS if how not in ("add a product", "subtract")),  # 0 times infinity
         *((how, mask) for how in ("add", "select", "add a product") for mask in (-100, -1e9)),
+        *((how, mask) for how in ("add levels", "select a computed number") for mask in (-100, -1e4, -1e9)),
     ],
 )
 def test_masked_attention(tmp_path, how, mask, form, least):
@@ -308,11 +319,34 @@ def test_masked_attention(tmp_path, how, mask, form, least):
         assert min(noise(model, done.output, kernels, x) for x in samples[:3]) > least, kernels
 
 
-@pytest.mark.parametrize("how", ["subtract", "add", "alone"])
-def test_distances_are_no_masks(tmp_path, how):
-    """Softmax of negative distances: they are as far below 0 as masks, but there is no gap between them and the largest."""
+@pytest.mark.parametrize("form, least", [("int8", 20), ("int16x8", 30)])
+def test_a_large_constant_mask_with_a_bias(tmp_path, form, least):
+    """Of more elements than are kept in memory."""
+    rng = np.random.default_rng(0)
+    bias = np.where(np.tril(np.ones((300, 300), bool)), rng.uniform(-3, 1, (300, 300)), -1e4).astype(np.float32)
     node = helper.make_node
-    centres = 3 * np.random.default_rng(5).normal(size=(1, 1, 8, 16)).astype(np.float32)
+    nodes = [
+        node("MatMul", ["x", "w"], ["q"]),
+        node("Transpose", ["x"], ["t"], perm=[0, 2, 1]),
+        node("MatMul", ["q", "t"], ["s"]),
+        node("Add", ["s", "bias"], ["a"]),
+        node("Softmax", ["a"], ["p"], axis=-1),
+        node("MatMul", ["p", "x"], ["y"]),
+    ]
+    tensors = {"w": 0.4 * rng.normal(size=(16, 16)).astype(np.float32), "bias": bias}
+    samples = [rng.normal(size=(1, 300, 16)).astype(np.float32) for _ in range(3)]
+    model, done = converted_net(tmp_path, nodes, tensors, ([1, 300, 16], [1, 300, 16]), form, samples)
+    for kernels in ("xnnpack", "builtin"):
+        assert noise(model, done.output, kernels, samples[0]) > least, kernels
+
+
+@pytest.mark.parametrize("rows, apart", [(32, 3), (1, 3), (32, 18)])
+@pytest.mark.parametrize("how", ["subtract", "add", "alone"])
+def test_distances_are_no_masks(tmp_path, how, rows, apart):
+    """Softmax of negative distances: they are as far below 0 as masks, and leave gaps where they are few or clustered."""
+    node = helper.make_node
+    rng = np.random.default_rng(5)
+    centres = (apart * (rng.normal(size=(1, 1, 8, 16)) if apart < 18 else np.eye(8, 16)[None, None])).astype(np.float32)
     tensors = {"centres": centres, "bias": np.linspace(-1, 1, 8, dtype=np.float32), "last": np.array([-1], np.int64)}
     ends = {
         "subtract": [node("Sub", ["bias", "distance"], ["d"])],
@@ -329,9 +363,9 @@ def test_distances_are_no_masks(tmp_path, how):
     samples = []
     for i in range(8):
         rng = np.random.default_rng(i)
-        near = centres[0, 0, rng.integers(0, 8, 32)] + rng.normal(size=(32, 16))
-        samples.append(near.reshape(1, 32, 1, 16).astype(np.float32))
-    model, done = converted_net(tmp_path, nodes, tensors, ([1, 32, 1, 16], [1, 32, 8]), "int8", samples)
+        near = centres[0, 0, rng.integers(0, 8, rows)] + rng.normal(size=(rows, 16))
+        samples.append(near.reshape(1, rows, 1, 16).astype(np.float32))
+    model, done = converted_net(tmp_path, nodes, tensors, ([1, rows, 1, 16], [1, rows, 8]), "int8", samples)
     for kernels in ("xnnpack", "builtin"):
         assert noise(model, done.output, kernels, samples[0]) > 25, kernels
 

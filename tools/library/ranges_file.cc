@@ -419,8 +419,7 @@ class Events : public nlohmann::json_sax<Json> {
     CalibratedTensor tensor;
     tensor.seen = {*e.least, *e.most};
     tensor.is_finite = e.not_finite.value_or(0) == 0;
-    constexpr double kLeastGap = 0.25;  // of the range; distances and the like have no such gap
-    tensor.has_gap = layout::widest_gap(seen) >= kLeastGap * (*e.most - *e.least) && *e.most > *e.least;
+    tensor.unmasked = layout::unmasked(seen);
     tensor.interval = layout::choose_range(seen, choice_, is_symmetric_ ? kSteps16 : kSteps8, is_symmetric_);
     tensor.channel_means = std::move(entry_.channels["channel_mean"]);
     tensor.channel_lows = std::move(entry_.channels["channel_min"]);

@@ -138,7 +138,7 @@ TEST_F(Calibrating, MasksEndALittleBelowTheScores) {
   const Val scores = named(b.hard_swish(input({2, 3}, "x", {-1, 1})), "h", {-5, 7});
   const Val sum = named(b.add(scores, weights({2, 3}, {0, -1e4f, -1, -1e4f, -1, 0})), "sum", {-1e4, 5});
   calibrated.tensors["sum"].seen.high = 6.5;
-  calibrated.tensors["sum"].has_gap = true;
+  calibrated.tensors["sum"].unmasked.least = -6;
   EXPECT_EQ(run({b.softmax(sum)}),
             (KindList{Kind::kQuantize, Kind::kHardSwish, Kind::kAdd, Kind::kSoftmax, Kind::kDequantize}));
   EXPECT_FLOAT_EQ(grid(1).scale[0], 12.0f / 255);
