@@ -255,6 +255,16 @@ def test_raw_images_that_are_given(tmp_path):
         lowtide.verify(path, tflite, inputs={"x": ((whole + 0.5 - mean) / std).astype(np.float32)})
 
 
+def test_raw_images_that_are_given_and_not_read(tmp_path):
+    """Any floats do."""
+    inputs = [models.value(name, "float32", [1, 3, 4, 4]) for name in ("x", "v")]
+    nodes = [helper.make_node("Relu", ["v"], ["y"])]
+    path = models.save(tmp_path / "n.onnx", nodes, inputs, [models.value("y", "float32", [1, 3, 4, 4])])
+    tflite = models.converted(path, input_uint8="x", mean=127.5, std=127.5)
+    samples = {name: RNG.standard_normal((1, 3, 4, 4)).astype(np.float32) for name in ("x", "v")}
+    assert lowtide.verify(path, tflite, inputs=samples).passed
+
+
 def test_raw_images_whose_mean_is_not_in_the_file(tmp_path):
     path = models.image_net(tmp_path / "n.onnx")
     nodes = [
