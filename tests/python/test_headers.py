@@ -4,6 +4,7 @@
 import os
 import random
 import time
+import tracemalloc
 
 import flatbuffers
 import numpy as np
@@ -13,7 +14,7 @@ from ai_edge_litert import schema_py_generated as schema
 from onnx import TensorProto, external_data_helper, helper, numpy_helper
 
 import lowtide
-from lowtide import onnx_header, tflite_graph, tflite_header
+from lowtide import onnx_graph, onnx_header, tflite_graph, tflite_header
 from tests.python import models
 from tests.support import converter
 
@@ -349,6 +350,21 @@ def test_weights_of_bodies_are_not_copied(tmp_path):
     x = np.random.default_rng(0).random((2, 64), dtype=np.float32)
     with lowtide.Runner(tmp_path / "m.onnx") as runner:
         np.testing.assert_allclose(runner.run({"x": x, "c": np.array(False)})["y"], x @ W, rtol=1e-5)
+
+
+def test_numbers_that_are_not_packed_are_not_kept(tmp_path):
+    """And the last of several floats is no value of a tensor."""
+    integers = bytes([0x28, 0xFF, 0xFF, 0x7F]) * 50_000
+    floats = onnx_header.message(8, b"f") + bytes([0x08, 2, 0x10, 1, *2 * (0x25, 0, 0, 0x80, 0x3F)])
+    tensors = onnx_header.message(5, bytes([0x10, TensorProto.INT32]) + integers) + onnx_header.message(5, floats)
+    (tmp_path / "m.onnx").write_bytes(onnx_header.message(7, tensors))
+    tracemalloc.start()
+    try:
+        graph = onnx_graph.read_graph(str(tmp_path / "m.onnx"))
+        assert tracemalloc.get_traced_memory()[1] < 500_000
+    finally:
+        tracemalloc.stop()
+    assert [each.number for each in graph.initializers.values()] == [None, None]
 
 
 def test_a_field_that_only_protobuf_sees(tmp_path):

@@ -297,19 +297,43 @@ def test_integers_of_a_model_of_floats(tmp_path):
 # ---- Whole files of integers ------------------------------------------------------------------------------------------
 
 
-def test_other_samples_are_run_only_where_a_choice_is_open(tmp_path, monkeypatch):
-    """The whole ONNX model was run again for each tensor of zeros, whatever else it could be."""
+@pytest.mark.parametrize("count", [6, 12])
+def test_other_samples_are_run_once_for_all_tensors(tmp_path, monkeypatch, count):
+    """The whole ONNX model was run again for each tensor of zeros."""
     nodes = [helper.make_node("Mul", ["x", "zero"], ["0"])]
-    nodes += [helper.make_node("Sin" if i % 2 else "Neg", [str(i)], [str(i + 1)]) for i in range(6)]
-    nodes.append(helper.make_node("Add", ["6", "x"], ["y"]))
+    nodes += [helper.make_node("Sin" if i % 2 else "Neg", [str(i)], [str(i + 1)]) for i in range(count)]
+    nodes.append(helper.make_node("Add", [str(count), "x"], ["y"]))
     x, y = models.value("x", "float32", [3, 4]), models.value("y", "float32", [3, 4])
     path = models.save(tmp_path / "z.onnx", nodes, [x], [y], {"zero": np.zeros(1, np.float32)})
     tflite = models.converted(path)
-    calls = []
-    others = by_operator.ByOperator._others
-    monkeypatch.setattr(by_operator.ByOperator, "_others", lambda self: calls.append(1) or others(self))
+    runs = []
+    fetch = by_operator.Reference.fetch
+    monkeypatch.setattr(
+        by_operator.Reference,
+        "fetch",
+        lambda self, sample, names: runs.append({*names} - {*sample}) or fetch(self, sample, names),
+    )
     found = lowtide.verify(path, tflite, by_op=True, random=3)
-    assert found.passed and len(found.tensors) == 8 and not calls
+    assert found.passed and len(found.tensors) == count + 2
+    # Each sample to find the tensors, and each to compare them.
+    assert len([names for names in runs if names]) == 6
+
+
+@pytest.mark.parametrize("rows", [1, 6])
+def test_a_multiple_of_a_value_is_none_whatever_the_first_sample_is(tmp_path, rows):
+    """A scale that was drawn into weights that come earlier does not show in zeros."""
+    w = np.float32([[-0.5]]) if rows == 1 else RNG.standard_normal((8, 8)).astype(np.float32)
+    x, y = (models.value(name, "float32", [rows, len(w)]) for name in "xy")
+    before = [helper.make_node("MatMul", ["x", "w"], ["a"])]
+    scaled = [helper.make_node("Neg", ["a"], ["b"]), helper.make_node("Mul", ["b", "k"], ["c"])]
+    last = [helper.make_node("Sin", ["c"], ["y"])]
+    path = models.save(tmp_path / "m.onnx", before + scaled + last, [x], [y], {"w": w, "k": np.float32([2])})
+    nodes = [*before, helper.make_node("Neg", ["a"], ["c"]), *last]
+    tflite = models.converted(models.save(tmp_path / "drawn.onnx", nodes, [x], [y], {"w": 2 * w}))
+    good = RNG.standard_normal((rows, len(w))).astype(np.float32)
+    for samples in ([good, 2 * good], [0 * good, good]):
+        found = lowtide.verify(path, tflite, inputs=[{"x": each} for each in samples], by_op=True)
+        assert found.passed and [tensor.value for tensor in found.tensors] == ["c", "y"]
 
 
 def test_floats_behind_a_dequantize_count_in_steps(integers, tmp_path):

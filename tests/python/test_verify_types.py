@@ -4,6 +4,7 @@
 import math
 import subprocess
 import sys
+import time
 
 import numpy as np
 import onnx
@@ -113,15 +114,15 @@ def test_scales_that_the_onnx_model_says(tmp_path):
     assert (graph.grid("x"), graph.grid("y"), graph.grid("other")) == ((0.25, -7.0), (0.5, -9.0), None)
 
 
-def quantized_net(path, kind="uint8", *, is_constant=False, after=None):
+def quantized_net(path, kind="uint8", *, is_constant=False, before=None, after=None, real=np.float32):
     """A convolution of integers between scales, and one more node of integers."""
     numbers = {
-        "s": np.float32(0.02),
+        "s": real(0.02),
         "z": kind_of(kind),
-        "t": np.float32(0.03),
+        "t": real(0.03),
         "u": kind_of(kind),
         "w": RNG.integers(-100, 100, (4, 4, 1, 1)).astype(np.int8),
-        "sw": np.float32(0.01),
+        "sw": real(0.01),
         "zw": np.int8(0),
     }
     weights = {} if is_constant else numbers
@@ -131,9 +132,13 @@ def quantized_net(path, kind="uint8", *, is_constant=False, after=None):
             for n, a in numbers.items()
         ),
     ] * is_constant
-    last = "y" if after is None else "q"
+    first, last = "r" if before else "x", "y" if after is None else "q"
+    if before == "Slice":  # and its result is not read
+        weights |= {"from": np.int64([0]), "to": np.int64([2]), "axis": np.int64([1]), "shape": np.int64([1, 4, 3, 3])}
+        nodes.append(helper.make_node("Slice", ["x", "from", "to", "axis"], ["unread"]))
+        nodes.append(helper.make_node("Reshape", ["x", "shape"], ["r"]))
     nodes += [
-        helper.make_node("DequantizeLinear", ["x", "s", "z"], ["f"]),
+        helper.make_node("DequantizeLinear", [first, "s", "z"], ["f"]),
         helper.make_node("DequantizeLinear", ["w", "sw", "zw"], ["g"]),
         helper.make_node("Conv", ["f", "g"], ["c"]),
         helper.make_node("QuantizeLinear", ["c", "t", "u"], [last]),
@@ -143,6 +148,13 @@ def quantized_net(path, kind="uint8", *, is_constant=False, after=None):
         nodes.append(helper.make_node("Slice", ["q", "from", "to", "axis"], ["y"]))
     elif after == "Concat":
         nodes.append(helper.make_node("Concat", ["q", "q"], ["y"], axis=1))
+    elif after == "Where":
+        weights |= {"mask": RNG.random((4, 3, 3)) < 0.5}
+        nodes.append(helper.make_node("Transpose", ["q"], ["turned"], perm=[0, 1, 3, 2]))
+        nodes.append(helper.make_node("Where", ["mask", "q", "turned"], ["y"]))
+    elif after == "Resize":
+        weights |= {"factors": np.float32([1, 1, 2, 3])}
+        nodes.append(helper.make_node("Resize", ["q", "", "factors"], ["y"], mode="nearest"))
     x, y = models.value("x", kind, [1, 4, 3, 3]), models.value("y", kind, None)
     weights = {name: np.array(array) for name, array in weights.items()}
     return models.save(path, nodes, [x], [y], weights, opset=21)
@@ -152,9 +164,11 @@ def kind_of(kind):
     return np.array(128 if kind == "uint8" else 0, kind)
 
 
-@pytest.mark.parametrize(
-    "how", [{"is_constant": True}, {"kind": "int16"}, {"after": "Slice"}, {"after": "Concat"}, {"kind": "int8"}]
-)
+HOW = [{"is_constant": True}, {"kind": "int16"}, {"kind": "int8"}, {"real": np.float16}, {"before": "Slice"}]
+HOW += [{"after": operator} for operator in ("Slice", "Concat", "Where", "Resize")]
+
+
+@pytest.mark.parametrize("how", HOW)
 def test_floats_in_place_of_integers_wherever_the_scale_is(tmp_path, how):
     path = quantized_net(tmp_path / "q.onnx", **how)
     assert lowtide.verify(path, models.converted(path, io="float"), random=2).passed
@@ -198,13 +212,47 @@ def test_a_concat_of_several_scales_has_none(tmp_path):
     assert (graph.grid("y"), graph.grid("w")) == (None, (0.25, 7.0))
 
 
-def test_a_scale_that_the_onnx_model_does_not_state(tmp_path):
+def test_scales_behind_several_ways(tmp_path):
+    """Dead ends, any output of a Split, and a Constant that is joined with integers of a scale."""
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["pooled"], kernel_shape=[2]),
+        helper.make_node("Shape", ["pooled"], ["other"]),
+        helper.make_node("Split", ["x"], ["a", "b"], axis=1, num_outputs=2),
+        helper.make_node("DequantizeLinear", ["b", "s", "z"], ["f"]),
+        helper.make_node("QuantizeLinear", ["f", "t", "z"], ["q"]),
+        helper.make_node("Constant", [], ["k"], value=numpy_helper.from_array(np.zeros((1, 2, 5), np.uint8))),
+        helper.make_node("Concat", ["k", "q"], ["y"], axis=1),
+    ]
+    outputs = [models.value("y", "uint8", [1, 4, 5]), models.value("other", "int64", [3])]
+    weights = {"s": np.array(0.25, np.float32), "t": np.array(0.5, np.float32), "z": np.array(7, np.uint8)}
+    path = models.save(tmp_path / "m.onnx", nodes, [models.value("x", "uint8", [1, 4, 5])], outputs, weights, opset=21)
+    graph = onnx_graph.read_graph(str(path))
+    assert (graph.grid("x"), graph.grid("pooled"), graph.grid("y")) == ((0.25, 7.0), (0.25, 7.0), (0.5, 7.0))
+
+
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_scales_are_found_in_linear_time(is_taken):
+    """Of a long chain behind a Concat of many values, which a QLinearConcat takes too."""
+    count = 1000
+    leaves, chain = [f"i{k}" for k in range(count)], [f"m{k}" for k in range(count + 1)]
+    nodes = [onnx_graph.Node("", "Concat", "", tuple(leaves), ("m0",))]
+    nodes += [onnx_graph.Node("", "Identity", "", (before,), (after,)) for before, after in zip(chain, chain[1:])]
+    taken = [each for name in leaves for each in (name, "s", "z")] if is_taken else []
+    nodes.append(onnx_graph.Node("", "QLinearConcat", "", ("s", "z", *taken), ("y",)))
+    numbers = {"s": onnx_graph.Initializer("s", 1, (), 0.5), "z": onnx_graph.Initializer("z", 2, (), 7.0)}
+    graph = onnx_graph.Graph(nodes, leaves, chain, numbers)
+    begin = time.process_time()
+    assert {graph.grid(name) for name in leaves[:20] + chain[-60:]} == ({(0.5, 7.0)} if is_taken else {None})
+    assert time.process_time() - begin < 0.5
+
+
+def test_a_scale_that_is_not_found_in_the_onnx_model(tmp_path):
     x, y = models.value("x", "uint8", [4]), models.value("y", "uint8", [4])
     path = models.save(tmp_path / "i.onnx", [helper.make_node("Identity", ["x"], ["y"])], [x], [y])
     x, y = models.value("x", "float32", [4]), models.value("y", "float32", [4])
     other = models.save(tmp_path / "f.onnx", [helper.make_node("Identity", ["x"], ["y"])], [x], [y])
     with pytest.raises(
-        lowtide.Usage, match="uint8 in the ONNX model, which does not state the scale of these integers"
+        lowtide.Usage, match="uint8 in the ONNX model: integers whose scale verify does not find in the ONNX model"
     ):
         lowtide.verify(path, models.converted(other))
 
@@ -253,6 +301,16 @@ def test_raw_images_that_are_given(tmp_path):
         lowtide.Usage, match="accepts integers q from 0 to 255 .convert --input-uint8.; a sample has floats"
     ):
         lowtide.verify(path, tflite, inputs={"x": ((whole + 0.5 - mean) / std).astype(np.float32)})
+
+
+def test_raw_images_that_are_given_and_not_read(tmp_path):
+    """Any floats do."""
+    inputs = [models.value(name, "float32", [1, 3, 4, 4]) for name in ("x", "v")]
+    nodes = [helper.make_node("Relu", ["v"], ["y"])]
+    path = models.save(tmp_path / "n.onnx", nodes, inputs, [models.value("y", "float32", [1, 3, 4, 4])])
+    tflite = models.converted(path, input_uint8="x", mean=127.5, std=127.5)
+    samples = {name: RNG.standard_normal((1, 3, 4, 4)).astype(np.float32) for name in ("x", "v")}
+    assert lowtide.verify(path, tflite, inputs=samples).passed
 
 
 def test_raw_images_whose_mean_is_not_in_the_file(tmp_path):

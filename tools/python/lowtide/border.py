@@ -57,6 +57,8 @@ class Border:
                 raise unknown_name("input or output", name, names)
             if layout not in ("nhwc", "nchw"):
                 raise Usage(f"--layout {name}={layout}: the order must be nhwc or nchw")
+        # Of an input and an output of one name, the input.
+        self._indices = {name: tensor.index for name, tensor in (*signature.outputs, *signature.inputs)}
         self._images: dict[str, RawImage] = {}
         self._unlike: dict[str, str] = {}
         for name, tensor in signature.inputs:
@@ -70,7 +72,11 @@ class Border:
                 self._unlike[name] = reason
 
     def _unlike_type(self, port: Port, tensor: int) -> str:
-        return unlike(port, self._graph, tensor, self._onnx.grid(port.name) is not None)
+        kind = TYPE_NAMES.get(self._graph.values[tensor].tensor.type) or ""
+        return unlike(port, self._graph, tensor, self._grid(port.name, port.dtype, kind) is not None)
+
+    def _grid(self, name: str, dtype: np.dtype[Any], kind: str) -> tuple[float, float] | None:
+        return self._onnx.grid(name) if dtype.kind in "iu" and is_float(kind) else None
 
     def unlike(self, name: str, source: Sequence[int], target: Sequence[Extent]) -> str:
         """Why an output cannot be compared: its element type, or its extents. Empty if it can."""
@@ -97,22 +103,18 @@ class Border:
             shapes[name] = stored
         return shapes
 
-    def _index(self, name: str) -> int:
-        return next(t.index for n, t in (*self._signature.inputs, *self._signature.outputs) if n == name)
-
     def value(self, name: str) -> Value:
-        return self._graph.values[self._index(name)]
+        return self._graph.values[self._indices[name]]
 
     def step(self, name: str) -> float | None:
-        return self._graph.step(self._index(name))
+        return self._graph.step(self._indices[name])
 
     def grid(self, name: str, dtype: np.dtype[Any]) -> tuple[float, float] | None:
         """Scale and zero point of the ONNX model's integers where the file has floats in their place (`--io float`)."""
-        kind = TYPE_NAMES.get(self.value(name).tensor.type) or ""
-        return self._onnx.grid(name) if dtype.kind in "iu" and is_float(kind) else None
+        return self._grid(name, dtype, TYPE_NAMES.get(self.value(name).tensor.type) or "")
 
     def is_quantized(self, name: str) -> bool:
-        return self._graph.is_quantized(self._index(name))
+        return self._graph.is_quantized(self._indices[name])
 
     def matches(self, shapes: Mapping[str, Sequence[int]]) -> dict[int, Match]:
         out = {}

@@ -218,6 +218,9 @@ class ByOperator:
         self._inputs = {i: match for i, match in border.items() if i in inputs}
         self._as_file = as_file
         self._samples: AnySamples = GivenSamples([], {})
+        # Names of the values that are looked at now; a sample's place -> the sample, and those values in it.
+        self._chunk: list[str] = []
+        self._elsewhere: dict[int, tuple[Sample, dict[str, Array]]] = {}
         self.matches: dict[int, Match] = dict(self._inputs)
         self.groups: list[Group] = []
         # (tensor, shape of the ONNX value) -> the tensor's shape
@@ -291,6 +294,7 @@ class ByOperator:
         for chunk in self._chunks():
             names = [name for op in chunk for i in op_tensors(self._tflite, op) for name in self._names(i)]
             values = self._reference.fetch(sample, names)
+            self._chunk, self._elsewhere = names, {}
             for op in chunk:
                 self._find_of(op, sample, values)
         self._merge_outputs()
@@ -303,16 +307,17 @@ class ByOperator:
         return list(self._candidates.of(tensor))
 
     def _chunks(self) -> Iterator[list[int]]:
-        """Operators in their order, in parts whose values fit."""
+        """Operators in their order, in parts whose values fit, in as many samples as may be looked at."""
         chunk: list[int] = []
         size = 0
+        limit = self._limit // min(max(self._samples.count, 1), _TRIED)
         for operator in self._tflite.operators:
             count = sum(
                 self._bytes([i]) * max(len(self._names(i)), 1)
                 for i in op_tensors(self._tflite, operator.index)
                 if not self._tflite.values[i].constant
             )
-            if chunk and size + count > self._limit:
+            if chunk and size + count > limit:
                 yield chunk
                 chunk, size = [], 0
             chunk.append(operator.index)
@@ -350,34 +355,35 @@ class ByOperator:
         }
         return self._runs.run(group, inputs)[group.outputs[0]]
 
-    def _others(self) -> Iterator[Sample]:
-        """The samples after the first in which a choice may be decided."""
-        return itertools.islice(iter(self._samples), 1, _TRIED)
+    def _others(self, group: Group, names: Iterable[str]) -> Iterator[tuple[Sample, dict[str, Array]]]:
+        """The samples after the first in which a choice may be decided, with values and the inputs of a group.
+
+        They are kept for the chunk, as all of its values are: the model is run once for it, not for each tensor.
+        """
+        names = [*(self.matches[i].value for i in group.inputs), *names]
+        for at in range(1, min(self._samples.count, _TRIED)):
+            if at not in self._elsewhere:
+                sample = next(itertools.islice(iter(self._samples), at, None))
+                self._elsewhere[at] = sample, self._reference.fetch(sample, [*self._chunk, *names])
+            sample, values = self._elsewhere[at]
+            missing = [name for name in names if name not in values]
+            values.update(self._reference.fetch(sample, missing))
+            yield sample, values
 
     def _match(self, op: int, group: Group, got: Array, sample: Sample, values: dict[str, Array]) -> Match | None:
         """What the output of a group is, `got` being its numbers in the first sample."""
         tensor = group.outputs[0]
-        if _is_constant(got) and self._is_open(tensor, got.shape, sample, values):
-            # Zeros are close to any value that is zero, and in any order.
-            for other in self._others():
-                fetched = self._fetched(other, group, self._candidates.of(tensor))
+        if _says_little(got):
+            # Zeros are close to any value that is zero, to any multiple of it, and in any order.
+            for other, fetched in self._others(group, self._candidates.of(tensor)):
                 numbers = self._run(group, other, fetched)
-                if not _is_constant(numbers):
+                if not _says_little(numbers):
                     sample, values, got = other, fetched, numbers
                     break
         match = self._closest(tensor, self._possible(op, tensor, got.shape, sample, values), got, values)
         if match is None or self._is_multiple(match, values[match.value], got):
             return None
         return self._settled(group, match, got, values) if self._samples.count > 1 else match
-
-    def _is_open(self, tensor: int, shape: Sequence[int], sample: Sample, values: dict[str, Array]) -> bool:
-        """Whether a tensor may be another value than the one whose name it has, or that value in several orders of axes."""
-        names = self._candidates.of(tensor)
-        if len(names) != 1 or self._candidates.behind_name(tensor):
-            return True
-        name = next(iter(names))
-        source = self._value(sample, values, name).shape
-        return not self._candidates.is_named(tensor, name) or len({_axes(o, source) for o in orders(source, shape)}) > 1
 
     def _settled(self, group: Group, best: Match, got: Array, values: dict[str, Array]) -> Match:
         """The best match, or another one that is as close in the sample it was found in and remains so in others."""
@@ -391,8 +397,7 @@ class ByOperator:
                 shape = values[name].shape
                 left += [match for order in orders(shape, got.shape) if (match := Match(tensor, name, order)) != best]
         left = [match for match in left if match == best or self._score(match, got, values) >= least]
-        for sample in self._others() if len(left) > 1 else ():
-            fetched = self._fetched(sample, group, [match.value for match in left])
+        for sample, fetched in self._others(group, [match.value for match in left]) if len(left) > 1 else ():
             numbers = self._run(group, sample, fetched)
             scores = {match: self._score(match, numbers, fetched) for match in left}
             highest = min(max(scores.values()), _CLOSE_DB)
@@ -412,10 +417,6 @@ class ByOperator:
         self.difference(match, values[match.value], got, total)
         score, close, _ = _closeness(total.result())
         return score if close else -np.inf
-
-    def _fetched(self, sample: Sample, group: Group, names: Iterable[str]) -> dict[str, Array]:
-        """Values, and the inputs of a group."""
-        return self._reference.fetch(sample, [*(self.matches[i].value for i in group.inputs), *names])
 
     def _reshaped(self, op: int, tensor: int) -> Match | None:
         """A reshape's result as the elements of its input: in their order, which an order of axes may not be able to say.
@@ -578,8 +579,9 @@ def _closeness(difference: Difference) -> tuple[float, bool, bool]:
     return score, near or equal, near and equal
 
 
-def _is_constant(array: Array) -> bool:
-    return bool(array.size > 1 and np.all(array == array.flat[0]))
+def _says_little(array: Array) -> bool:
+    """Whether all elements are equal; a single one says little if it is zero."""
+    return bool(array.size > 0 and np.all(array == array.flat[0]) and (array.size > 1 or array.flat[0] == 0))
 
 
 def _axes(order: Order, shape: Sequence[int]) -> Order:

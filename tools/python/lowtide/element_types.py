@@ -33,7 +33,7 @@ def shifted(array: Array, name: str) -> Array:
 def unlike(wanted: Port, tflite: TfliteGraph, tensor: int, has_grid: bool) -> str:
     """Why a tensor cannot be a value of the ONNX model, by the element types; empty if it can.
 
-    `has_grid`: the ONNX model says what real numbers the integers of the value stand for.
+    `has_grid`: it was found in the ONNX model what real numbers the integers of the value stand for.
     """
     want, found = (
         wanted.bits_of or wanted.dtype.name,
@@ -50,7 +50,7 @@ def unlike(wanted: Port, tflite: TfliteGraph, tensor: int, has_grid: bool) -> st
         is_same = is_float(found) and has_grid
     reason = f"{found} in the TFLite file, and {want} in the ONNX model"
     if is_float(found) and want in ("int8", "uint8", "int16", "uint16") and not has_grid:
-        reason += ", which does not state the scale of these integers"
+        reason += ": integers whose scale verify does not find in the ONNX model"
     return "" if is_same else reason
 
 

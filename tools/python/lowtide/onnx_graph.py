@@ -4,9 +4,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
+import math
 import struct
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from .onnx_header import Field, Reader
 
@@ -17,18 +21,21 @@ _NODE_INPUT, _NODE_OUTPUT, _NODE_NAME, _NODE_OPERATOR, _NODE_ATTRIBUTE, _NODE_DO
 _ATTRIBUTE_NAME, _ATTRIBUTE_INTEGER, _ATTRIBUTE_GRAPH, _ATTRIBUTE_INTEGERS, _ATTRIBUTE_GRAPHS = 1, 3, 6, 8, 11
 _ATTRIBUTE_FLOAT, _ATTRIBUTE_TENSOR = 2, 5
 _TENSOR_DIMS, _TENSOR_TYPE, _TENSOR_FLOATS, _TENSOR_INT32, _TENSOR_NAME, _TENSOR_RAW = 1, 2, 4, 5, 8, 9
-_FLOAT, _UINT8, _INT8, _UINT16, _INT16 = 1, 2, 3, 4, 5
+_FLOAT, _UINT8, _INT8, _UINT16, _INT16, _FLOAT16 = 1, 2, 3, 4, 5, 10
 _SPARSE_INITIALIZER, _SPARSE_VALUES = 15, 1
-_FORMS = {_FLOAT: "<f", _UINT8: "<B", _INT8: "<b", _UINT16: "<H", _INT16: "<h"}
+_FORMS = {_FLOAT: "<f", _UINT8: "<B", _INT8: "<b", _UINT16: "<H", _INT16: "<h", _FLOAT16: "<e"}
+_FLOATS = (_FLOAT, _FLOAT16)
 
 _WITH_INTEGERS = {"Gemm", "Transpose"}
 WITH_BODIES = {"If", "Loop", "Scan"}
 OPERATORS = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft"}  # a node of another domain may call a function of the model
-# Operators that keep integers on their scale.
+# Operators that keep integers on their scale: Resize too, which takes each from one place or computes it from several of the same scale.
 _MOVES = {
     *("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Slice", "Split", "Concat", "Gather"),
-    *("Expand", "Tile", "MaxPool", "DepthToSpace", "SpaceToDepth"),
+    *("Expand", "Tile", "MaxPool", "DepthToSpace", "SpaceToDepth", "Where", "Resize"),
 }
+# Their inputs that are such integers, if it is not the first one alone.
+_MOVED = {"Concat": slice(None), "Where": slice(1, 3)}
 # Which input of an operator is the scale of its result; the zero point is the next one.
 _MAKES = {
     "QuantizeLinear": 1,
@@ -46,6 +53,8 @@ _TAKES: dict[str, Sequence[int]] = {
     "DequantizeLinear": (0,),
     "QLinearWhere": (1, 4),
 }
+_Grid = tuple[float, float]
+_T = TypeVar("_T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +79,7 @@ class Node:
 
 @dataclasses.dataclass(frozen=True)
 class Initializer:
-    """A weight: its name, ONNX's number of its element type, its shape, and its value if it is one float or one integer of 8 or 16 bits."""
+    """A weight: its name, ONNX's number of its element type, its shape, and its value if it is one float of 16 or 32 bits or one integer of 8 or 16 bits."""
 
     name: str
     type: int
@@ -117,58 +126,86 @@ class Graph:
         )
 
     def grid(self, name: str) -> tuple[float, float] | None:
-        """Scale and zero point of a value of integers, by the nodes that make it or by those that take it; None if they do not say it."""
-        found: set[tuple[float, float] | None] = set()
-        seen: set[str] = set()  # of a graph that is none, there may be no end
-        left = [name]
-        while left:
-            name = left.pop()
-            if name in seen:
-                continue
-            seen.add(name)
-            maker = self.producer.get(name)
-            if maker is None:  # an input or a constant, which in a Concat are on the scale of the others
-                grid = self._taken_grid(name)
-                found |= set() if grid is None else {grid}
-            elif maker.operator in _MOVES and (maker.outputs[0] == name or maker.operator == "Split"):
-                left += maker.inputs if maker.operator == "Concat" else maker.inputs[:1]
-            else:
-                found.add(self._numbers(maker, _MAKES.get(maker.operator)))
-        return found.pop() if len(found) == 1 else None
+        """Scale and zero point of a value of integers, by the nodes that make it or by those that take it; None if they do not say it.
 
-    def _taken_grid(self, name: str) -> tuple[float, float] | None:
-        """Scale and zero point by the nodes that take a value."""
-        seen: set[str] = set()
-        while name not in seen:
-            seen.add(name)
-            moved = ""
-            for user in self.users.get(name, ()):
-                is_concat = user.operator == "QLinearConcat"
-                places = range(2, len(user.inputs), 3) if is_concat else _TAKES.get(user.operator, ())
-                for at in places:
-                    if at < len(user.inputs) and user.inputs[at] == name:
-                        return self._numbers(user, at + 1)
-                if user.operator in _MOVES and user.outputs and (user.inputs[0] == name or user.operator == "Concat"):
-                    moved = moved or user.outputs[0]
-            name = moved or name
-        return None
+        What is found of a value is kept, so that the grids of all values take a time that is linear in the graph.
+        """
+        found = _folded(name, self._made, self._moved_from, self._made_on)
+        if found:
+            return next(iter(found)) if len(found) == 1 else None
+        return self._taken_grid(name)
+
+    def _moved_from(self, name: str) -> list[str]:
+        """The values whose integers the node that makes a value moves to it."""
+        maker = self.producer.get(name)
+        if maker is None or maker.operator not in _MOVES or not (maker.outputs[0] == name or maker.operator == "Split"):
+            return []
+        return [each for each in _moved(maker) if each]
+
+    def _moved_to(self, name: str) -> list[str]:
+        """The values to which nodes move the integers of a value."""
+        return [
+            to
+            for user in self.users.get(name, ())
+            if user.operator in _MOVES and (user.operator == "Concat" or name in _moved(user))
+            for to in (user.outputs if user.operator == "Split" else user.outputs[:1])
+            if to
+        ]
+
+    def _made_on(self, name: str, before: list[frozenset[_Grid | None]]) -> frozenset[_Grid | None]:
+        """The grids that a value is made on, `before` being those of the values that are moved to it: at most two; None is one that is not found.
+
+        Constants are on the grid of what they are joined with.
+        """
+        maker = self.producer.get(name)
+        if self._moved_from(name):
+            return frozenset(itertools.islice({grid for grids in before for grid in grids}, 2))
+        if maker is not None and maker.operator != "Constant":
+            return frozenset({self._numbers(maker, _MAKES.get(maker.operator))})
+        taken = None if maker is not None or name in self.initializers else self._taken_grid(name)
+        return frozenset() if taken is None else frozenset({taken})
+
+    def _taken_grid(self, name: str) -> _Grid | None:
+        """Scale and zero point by the nodes that take a value, or else by those that take what it is moved to."""
+
+        def behind(name: str) -> list[str]:
+            return [] if name in self._takers else self._moved_to(name)
+
+        def taken(name: str, behind: list[_Grid | None]) -> _Grid | None:
+            return self._takers.get(name) or next((grid for grid in behind if grid is not None), None)
+
+        return _folded(name, self._taken, behind, taken)
+
+    @functools.cached_property
+    def _takers(self) -> dict[str, _Grid]:
+        """Scale and zero point that the first node says which takes a value and has them as inputs."""
+        found: dict[str, _Grid] = {}
+        for node in self.nodes:
+            is_concat = node.operator == "QLinearConcat"
+            for at in range(2, len(node.inputs), 3) if is_concat else _TAKES.get(node.operator, ()):
+                grid = self._numbers(node, at + 1)
+                if grid is not None:
+                    found.setdefault(node.inputs[at], grid)
+        return found
 
     def _constant(self, name: str) -> Initializer | None:
         return self.initializers.get(name) or self.constants.get(name)
 
-    def _numbers(self, node: Node, at: int | None) -> tuple[float, float] | None:
+    def _numbers(self, node: Node, at: int | None) -> _Grid | None:
         """The scale and the zero point at an input of a node and the next one."""
         if at is None or len(node.inputs) <= at:
             return None
         scale = self._constant(node.inputs[at])
-        if scale is None or scale.type != _FLOAT or scale.number is None or not scale.number > 0:
+        if scale is None or scale.type not in _FLOATS or scale.number is None or not scale.number > 0:
             return None
         if len(node.inputs) <= at + 1 or not node.inputs[at + 1]:
             return scale.number, 0.0
         zero = self._constant(node.inputs[at + 1])
-        return None if zero is None or zero.number is None or zero.type == _FLOAT else (scale.number, zero.number)
+        return None if zero is None or zero.number is None or zero.type in _FLOATS else (scale.number, zero.number)
 
     def __post_init__(self) -> None:
+        self._made: dict[str, frozenset[_Grid | None]] = {}
+        self._taken: dict[str, _Grid | None] = {}
         self.producer: dict[str, Node] = {}
         self.users: dict[str, list[Node]] = defaultdict(list)
         for node in self.nodes:
@@ -178,6 +215,32 @@ class Graph:
             for name in dict.fromkeys(node.inputs):
                 if name:
                     self.users[name].append(node)
+
+
+def _moved(node: Node) -> tuple[str, ...]:
+    """The inputs of an operator of `_MOVES` that it moves to its outputs."""
+    return node.inputs[_MOVED.get(node.operator, slice(1))]
+
+
+def _folded(
+    name: str, known: dict[str, _T], behind: Callable[[str], Sequence[str]], fold: Callable[[str, list[_T]], _T]
+) -> _T:
+    """`fold` of a value and of its results for the values behind it. Those of all values on the way are kept in `known`.
+
+    There is no recursion, and where a graph that is none leads back to a value, that way ends.
+    """
+    begun: set[str] = set()
+    left = [name]
+    while left:
+        at = left[-1]
+        if at in known:
+            left.pop()
+        elif at in begun:
+            known[at] = fold(at, [known[each] for each in behind(at) if each in known])
+        else:
+            begun.add(at)
+            left += (each for each in behind(at) if each not in begun)
+    return known[name]
 
 
 def _node(reader: Reader, field: Field) -> Node:
@@ -271,14 +334,15 @@ def _initializer(reader: Reader, field: Field) -> Initializer:
             part.number in (_TENSOR_FLOATS, _TENSOR_RAW) and part.kind in (2, 5) and part.end - part.value in (1, 2, 4)
         ):
             content = reader.range(part.value, part.end)
-        elif part.number == _TENSOR_INT32 and part.kind in (0, 2) and part.end - part.value <= 10:
-            integers += _varints(reader, part)
+        elif part.number == _TENSOR_INT32 and part.kind in (0, 2) and len(integers) < 2:
+            integers += itertools.islice(_varints(reader, part), 2)  # more than one is not kept: it may be a weight
     form = _FORMS.get(kind)
     if form is not None and kind != _FLOAT and len(integers) == 1:
         size = struct.calcsize(form)
         content = (integers[0] % (1 << 8 * size)).to_bytes(size, "little")  # whatever the sign
-    number = struct.unpack(form, content)[0] if form is not None and struct.calcsize(form) == len(content) else None
-    return Initializer(name, kind, tuple(shape), None if number is None else float(number))
+    is_one = form is not None and math.prod(shape) == 1 and struct.calcsize(form) == len(content)
+    number = float(struct.unpack(form, content)[0]) if form is not None and is_one else None
+    return Initializer(name, kind, tuple(shape), number)
 
 
 def _value_name(reader: Reader, field: Field) -> str:

@@ -25,11 +25,15 @@ _NEAR = 0.01
 
 @dataclasses.dataclass(frozen=True)
 class RawImage:
-    """(q - mean) / std; `mean` and `std` have one element, or one for each index of `axis` of the tensor as it is stored."""
+    """(q - mean) / std; `mean` and `std` have one element, or one for each index of `axis` of the tensor as it is stored.
+
+    Of an input that nothing reads (`is_read`) the file does not have them: it takes any integers for any floats.
+    """
 
     mean: Array
     std: Array
     axis: int
+    is_read: bool = True
 
     def _over(self, numbers: Array, order: Order) -> Array:
         shape = [1] * len(order)
@@ -38,7 +42,7 @@ class RawImage:
         return numbers.reshape(shape)
 
     def floats(self, integers: Array, order: Order, dtype: np.dtype[np.generic]) -> Array:
-        """As the file's operators compute them, in ONNX's order of axes; `order` has the tensor's axes in ONNX's."""
+        """What the file's operators compute of integers, in ONNX's order of axes; `order` has the tensor's axes in ONNX's."""
         off = integers.astype(np.float32) - self._over(self.mean, order)
         floats: Array = (off / self._over(self.std, order)).astype(dtype)
         return floats
@@ -51,6 +55,8 @@ class RawImage:
         Usage
             If they are made of none.
         """
+        if not self.is_read:
+            return np.zeros(floats.shape, np.uint8)
         mean, std = (self._over(numbers, order).astype(np.float64) for numbers in (self.mean, self.std))
         exact = floats.astype(np.float64) * std + mean
         with np.errstate(invalid="ignore"):
@@ -98,7 +104,7 @@ def _chain(tflite: TfliteGraph, tensor: int, last: str) -> RawImage | None:
     while tflite.values[tensor].name != last:
         users = [op for op in tflite.operators if tensor in op.inputs]
         if not users and tensor == first:
-            break  # nothing reads the input: any numbers will do
+            return RawImage(numbers["SUB"], numbers["DIV"], axis, is_read=False)
         if len(users) != 1 or len(users[0].outputs) != 1:
             return None
         op = users[0]
@@ -130,7 +136,7 @@ def _chain(tflite: TfliteGraph, tensor: int, last: str) -> RawImage | None:
 def image_samples(
     samples: AnySamples, images: Mapping[str, RawImage], order_of: Callable[[str, Sequence[int]], Order]
 ) -> AnySamples:
-    """Samples whose raw images are of whole integers: random ones become such, given ones must be such.
+    """Samples whose raw images are of whole integers: random ones become such, given ones must be such if anything reads them.
 
     Parameters
     ----------
@@ -147,6 +153,8 @@ def image_samples(
     def change(sample: Sample) -> Sample:
         out = dict(sample)
         for name, image in images.items():
+            if not image.is_read:
+                continue
             given = sample[name]
             order = order_of(name, given.shape)
             if is_random:
