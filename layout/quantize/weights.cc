@@ -187,12 +187,12 @@ std::optional<IntegerWeights> integer_weights(Rewriter& rewriter, const Op& op, 
 }
 
 const std::vector<int64_t>* sums_of_magnitudes(stream::Budget& budget, IntegerWeights& weights, int output_axis) {
-  constexpr uint64_t kMostSum = std::numeric_limits<int32_t>::max(), kMostWeight = 255;
+  constexpr uint64_t kMostSum = std::numeric_limits<int32_t>::max(), kLargestInteger = 255;
   if (weights.magnitudes) return &*weights.magnitudes;
   const stream::Shape& dims = weights.integers->dims;
   const auto channels = static_cast<uint64_t>(dims[static_cast<size_t>(output_axis)]);
   if (channels == 0 || channels > stream::kSmallElements) return nullptr;
-  if (weights.integers->elements() / channels > kMostSum / kMostWeight) return nullptr;
+  if (weights.integers->elements() / channels > kMostSum / kLargestInteger) return nullptr;
   std::vector<int> axes;
   for (int axis = 0; axis < static_cast<int>(dims.size()); ++axis)
     if (axis != output_axis) axes.push_back(axis);

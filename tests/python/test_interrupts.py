@@ -269,13 +269,16 @@ def test_signals_of_commands_in_python(number, is_ignored, environment, tmp_path
         text=True,
         preexec_fn=set_signals,
     )
-    assert wait_until(lambda: list(temporary.glob("lowtide-*/*")), 60)
-    process.send_signal(number)
-    if is_ignored:
-        time.sleep(0.5)
-        assert process.poll() is None
-        process.send_signal(signal.SIGTERM if number == signal.SIGINT else signal.SIGINT)
-    out, error = process.communicate(timeout=60)
+    try:
+        assert wait_until(lambda: list(temporary.glob("lowtide-*/*")), 60)
+        process.send_signal(number)
+        if is_ignored:
+            time.sleep(0.5)
+            assert process.poll() is None
+            process.send_signal(signal.SIGTERM if number == signal.SIGINT else signal.SIGINT)
+        out, error = process.communicate(timeout=60)
+    finally:
+        process.kill()  # it would run for hours
     assert (process.returncode, out, error) == (10, "", "lowtide: interrupted [interrupted]\n")
     assert [path.name for path in temporary.iterdir()] in ([], [".ses"])  # onnxruntime makes that when it is imported
 

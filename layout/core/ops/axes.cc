@@ -39,10 +39,10 @@ Shape listed_shape(const OpView& op, size_t input) {
   if (is_symbol(rank))
     throw stream::Unsupported(
         fmt::format("the rank of the result of {} is known at run time only", kind_name(op.kind)));
-  constexpr Dim kMostAxes = 64;  // kernels take 8; a hostile file could ask for a symbol for each of 2^31 axes
-  if (rank > kMostAxes)
+  constexpr Dim kMostOpenAxes = 64;  // kernels take 8; a hostile file could ask for a symbol for each of 2^31 axes
+  if (rank > kMostOpenAxes)
     throw stream::Unsupported(
-        fmt::format("the result of {} has {} axes: {} is the most", kind_name(op.kind), rank, kMostAxes));
+        fmt::format("the result of {} has {} axes: {} is the most", kind_name(op.kind), rank, kMostOpenAxes));
   Shape out;
   for (Dim i = 0; i < rank; ++i) out.push_back(op.symbols().fresh("dim"));
   return out;
