@@ -178,8 +178,13 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   // Floats get the grids that calibration found; then the model is a quantized one as others. What is remembered of
   // values is by their numbers, so they keep them until float operators are known.
   std::optional<PlacedGrids> placed;
-  if (options.calibrated)
-    placed = place_grids(*core_model.graphs[0], *options.calibrated, options.weights.progress, options.tables);
+  if (options.calibrated) {
+    Calibrated calibrated = *options.calibrated;
+    calibrated.only_integers =
+        options.require_integer || (options.border && *options.border != stream::DType::kFloat32);
+    placed = place_grids(*core_model.graphs[0], std::move(calibrated), options.weights.progress, options.tables);
+    result.notes.insert(result.notes.end(), placed->notes.begin(), placed->notes.end());
+  }
   if (options.after_pass) options.after_pass("place_grids", core_model);
   const PlacedGrids* of_main = placed ? &*placed : nullptr;
   // Integers are computed in integer kernels: after layouts are settled and activations are fused, so that kernels and

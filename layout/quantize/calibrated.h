@@ -40,6 +40,7 @@ struct Calibrated {
   bool equalize = true;                 // channels of neighbouring convolutions (equalize.h)
   bool correct_biases = true;           // by the means of the data's channels (bias_correction.h)
   std::vector<std::string> keep_float;  // patterns as of fnmatch(3) for names of nodes and of their outputs
+  bool only_integers = false;           // outputs must be integers, or all operators
   int threads = 1;
 
   // Computed values of the ONNX model's main graph of which the file says nothing; set by check_calibrated().

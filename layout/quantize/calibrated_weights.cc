@@ -100,7 +100,7 @@ std::string CalibratedWeights::reason_against(OpId id) const {
 }
 
 void CalibratedWeights::replace(OpId id, const TensorGrid& data, const TensorGrid& result,
-                                const std::function<std::optional<double>(size_t input)>& least_of) {
+                                const std::function<Interval(size_t input)>& needed_of) {
   const Op op = graph_.ops[static_cast<size_t>(id)];
   const core::Weights* where = core::weights_of(op.kind);
   for (size_t i = 0; i < op.inputs.size(); ++i) {
@@ -110,10 +110,12 @@ void CalibratedWeights::replace(OpId id, const TensorGrid& data, const TensorGri
       const double most = magnitudes[0];
       const auto range = constant_range(graph_, op.inputs[i], nullptr);
       Interval interval = range ? *range : Interval{-most, most};
-      if (const auto least = least_of(i)) {
-        interval.low = std::max(interval.low, *least);
-        // The largest magnitude is that of a mask.
-        if (const auto all = constant_numbers(graph_, op.inputs[i]).range) interval.high = all->high;
+      const Interval needed = needed_of(i);
+      if (needed.low > interval.low + kLeastGap || needed.high < interval.high - kLeastGap) {
+        // Masks; the largest magnitude is that of one.
+        if (const auto all = constant_numbers(graph_, op.inputs[i]).range) interval = *all;
+        interval = {std::min(0.0, std::max(interval.low, needed.low)),
+                    std::max(0.0, std::min(interval.high, needed.high))};
       }
       const TensorGrid grid = grid_over(interval, data.dtype);
       set(id, i, {grid.scale}, {grid.zero}, grid.dtype, -1);

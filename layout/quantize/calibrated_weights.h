@@ -26,10 +26,10 @@ class CalibratedWeights {
   std::string reason_against(OpId op) const;
 
   // Makes the op's constants integers with a DEQUANTIZE as a step of their recipes. `data` and `result`: the grids of
-  // an op with weights; they bound the scales from below, so that the bias fits 32 bits. `least_of`: of an operand of
-  // an op without weights, the number at which smaller elements may be saturated.
+  // an op with weights; they bound the scales from below, so that the bias fits 32 bits. `needed_of`: of an operand of
+  // an op without weights, the interval to whose ends other elements may be saturated.
   void replace(OpId op, const TensorGrid& data, const TensorGrid& result,
-               const std::function<std::optional<double>(size_t input)>& least_of);
+               const std::function<Interval(size_t input)>& needed_of);
 
   // What was replaced: the floats by the new recipes.
   std::map<const stream::Recipe*, stream::RecipeRef> floats;

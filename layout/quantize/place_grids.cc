@@ -29,6 +29,11 @@ using core::Integers;
 using stream::Code;
 using stream::Error;
 
+// Masks in what is left in floats may be found in what it reads then.
+constexpr int kMostRounds = 4;
+// A part of a tensor with fewer steps of its scale is not worth much.
+constexpr double kLeastStepsOfPart = 4;
+
 enum class Part : uint8_t {
   kFloat,
   kChooses,   // gives elements of its data: in integers where its neighbours are
@@ -67,11 +72,17 @@ class Placing {
 
   PlacedGrids run() {
     find_parts();
+    find_varying();
     ranges_ = known_ranges(graph_, calibrated_);
     leave_without_ranges();
     find_groups();
-    if (tables_) find_tables();
     find_masks();
+    leave_parts_without_steps();
+    for (int round = 0; round < kMostRounds && leave_masks(); ++round) {
+      find_groups();
+      find_masks();
+    }
+    if (tables_) find_tables();
     choose_grids();
     place();
     out_.floats = std::move(weights_.floats);
@@ -84,6 +95,7 @@ class Placing {
     bool is_fixed = true;         // everything in it comes from kernels that give one grid always
     bool has_infinities = false;  // or NaN
     std::optional<double> most;   // that was seen
+    double least = 0;             // the same
     bool is_limited = false;      // masks in it are saturated
     std::optional<Interval> interval;
     TensorGrid grid;
@@ -210,7 +222,22 @@ class Placing {
     }
   }
 
+  // Values that are computed from constants alone are not observed: they have no samples.
+  void find_varying() {
+    varies_.assign(graph_.values.size(), false);
+    for (const ValueId id : graph_.inputs) varies_[static_cast<size_t>(id)] = true;
+    for (const Op& one : graph_.ops) {
+      const bool varies = std::any_of(one.inputs.begin(), one.inputs.end(), [&](ValueId id) {
+        return id != core::kAbsent && varies_[static_cast<size_t>(id)];
+      });
+      if (!varies) continue;
+      for (const ValueId id : one.outputs)
+        if (id != core::kAbsent) varies_[static_cast<size_t>(id)] = true;
+    }
+  }
+
   void refuse_unseen(ValueId id) const {
+    if (!varies_[static_cast<size_t>(id)]) return;
     const std::string name = name_of(id);
     const bool unseen = calibrated_.unseen.contains(name);
     if (!unseen && !calibrated_.missing.contains(name)) return;
@@ -230,6 +257,8 @@ class Placing {
   Group& group(ValueId id) { return by_root_[groups_.of(id)]; }
 
   void find_groups() {
+    groups_ = Groups(graph_.values.size());
+    by_root_.clear();
     for (size_t i = 0; i < op_count(); ++i) {
       if (!shares_one_grid(i)) continue;
       const std::vector<ValueId> results = data_outputs(graph_, graph_.ops[i]);
@@ -270,12 +299,14 @@ class Placing {
   // The trap: the upper end was chosen for the steps of a grid that has the masks in it, and may be far too low, or
   // that of a symmetric interval. So it is the largest number that was seen.
   Interval without_masks(ValueId root, Group& own) {
-    const auto least = masks_->least_of_group(root);
+    if (!own.has_infinities && !masks_->has_masks(root)) return *own.interval;
+    const double least = masks_->least_of_group(root);
     // Infinities are not part of the interval.
-    const double low = own.has_infinities ? -std::numeric_limits<double>::infinity() : own.interval->low;
-    if (!least || low >= *least) return *own.interval;
-    own.is_limited = true;
-    return {std::min(*least, 0.0), own.most.value_or(own.interval->high)};
+    const double low = own.has_infinities ? -std::numeric_limits<double>::infinity() : own.least;
+    if (!std::isfinite(least) || low >= least) return *own.interval;
+    const Interval limited{std::min(least, 0.0), own.most.value_or(own.interval->high)};
+    own.is_limited = limited.low != own.interval->low;
+    return own.is_limited ? limited : *own.interval;
   }
 
   // Whether numbers of the interval are nearer than a step to some of the grid: LOGISTIC gives 255/256 for 1, too.
@@ -285,18 +316,95 @@ class Placing {
   }
 
   void find_masks() {
-    std::vector<std::optional<Interval>> seen = ranges_;
-    std::vector<Unmasked> unmasked(seen.size());
-    for (size_t v = 0; v < seen.size(); ++v) {
+    std::vector<std::optional<CalibratedValue>> values(ranges_.size());
+    for (size_t v = 0; v < values.size(); ++v) {
       const auto id = static_cast<ValueId>(v);
-      const CalibratedTensor* tensor = seen[v] ? calibrated_tensor(graph_, calibrated_, id) : nullptr;
-      if (tensor == nullptr) continue;
-      seen[v] = cut(*seen[v], unite(tensor->seen, {}));
-      unmasked[v] = tensor->unmasked;
+      if (!ranges_[v]) continue;
+      const CalibratedTensor* tensor = calibrated_tensor(graph_, calibrated_, id);
+      const Interval seen = tensor != nullptr ? unite(tensor->seen, {}) : *ranges_[v];
+      values[v] = {cut(*ranges_[v], seen), seen, tensor != nullptr ? tensor->unmasked : Unmasked()};
     }
     GridGroups groups{[this](ValueId id) { return groups_.of(id); },
                       [this](OpId id) { return part(id) == Part::kChooses; }};
-    masks_.emplace(graph_, std::move(seen), std::move(unmasked), std::move(groups), calibrated_.activations);
+    masks_.emplace(graph_, std::move(values), std::move(groups), calibrated_.activations);
+  }
+
+  // Values that a kernel reads on integers, maybe after ops that give elements of them.
+  std::vector<bool> read_on_integers() const {
+    std::vector<bool> out(graph_.values.size(), false);
+    for (size_t i = op_count(); i-- > 0;) {
+      if (parts_[i] == Part::kFloat) continue;
+      const Op& one = graph_.ops[i];
+      const std::vector<ValueId> results = data_outputs(graph_, one);
+      const bool is_read = parts_[i] == Part::kComputes || std::any_of(results.begin(), results.end(), [&](ValueId id) {
+                             return out[static_cast<size_t>(id)];
+                           });
+      for (const ValueId id : data_inputs(graph_, one))
+        if (is_read) out[static_cast<size_t>(id)] = true;
+    }
+    return out;
+  }
+
+  // Boxes in pixels and scores from 0 to 1 in one tensor, as heads of detectors give them: on one scale the scores
+  // would be 0. In floats nothing is lost, unless integers are read.
+  void leave_parts_without_steps() {
+    std::vector<bool> is_read;
+    const double steps = calibrated_.activations == DType::kInt8 ? 255 : 65534;
+    bool any = false;
+    for (size_t i = 0; i < op_count(); ++i) {
+      const Op& one = graph_.ops[i];
+      if (parts_[i] != Part::kChooses || (one.kind != Kind::kConcatenation && one.kind != Kind::kPack)) continue;
+      const std::vector<ValueId> parts = data_inputs(graph_, one);
+      auto extent = [&](ValueId id) {
+        const Interval& own = *ranges_[static_cast<size_t>(id)];
+        return own.high - own.low;
+      };
+      const auto least =
+          std::min_element(parts.begin(), parts.end(), [&](ValueId a, ValueId b) { return extent(a) < extent(b); });
+      const double own = extent(*least) / extent(one.outputs[0]) * steps;
+      if (!(extent(*least) > 0 && own < kLeastStepsOfPart)) continue;
+      if (is_read.empty()) is_read = read_on_integers();
+      if (is_read[static_cast<size_t>(one.outputs[0])]) continue;
+      const std::string name = name_of(*least);
+      const std::string part = name.empty() ? "a part" : fmt::format("'{}'", stream::printable(name));
+      const std::string reason = fmt::format("one scale for all parts has {:.1f} steps for {}", own, part);
+      if (calibrated_.only_integers) {
+        out_.notes.push_back(fmt::format("{} '{}': {}; without --io and --require-integer it stays in floats",
+                                         kind_name(one.kind), stream::printable(name_of(one.outputs[0])), reason));
+        continue;
+      }
+      leave(static_cast<OpId>(i), reason);
+      any = true;
+    }
+    if (!any) return;
+    find_groups();
+    find_masks();
+  }
+
+  // Whether ops were left in floats because of masks in what they read or give.
+  bool leave_masks() {
+    std::map<ValueId, double> harmful;
+    for (const auto& [root, own] : by_root_)
+      if (const auto below = own.computes ? masks_->harmful_below(root) : std::nullopt) harmful.emplace(root, *below);
+    if (harmful.empty()) return false;
+    bool any = false;
+    for (size_t i = 0; i < op_count(); ++i) {
+      if (parts_[i] == Part::kFloat) continue;
+      std::vector<ValueId> data = data_inputs(graph_, graph_.ops[i]);
+      const std::vector<ValueId> results = data_outputs(graph_, graph_.ops[i]);
+      data.insert(data.end(), results.begin(), results.end());
+      const auto masked = std::find_if(data.begin(), data.end(), [&](ValueId id) {
+        const auto found = harmful.find(groups_.of(id));
+        return found != harmful.end() && masks_->low(id) < found->second;
+      });
+      if (masked == data.end()) continue;
+      any = true;
+      leave(
+          static_cast<OpId>(i),
+          fmt::format("masks as far as {} in {} would leave no steps for other numbers", masks_->low(*masked),
+                      std::find(results.begin(), results.end(), *masked) != results.end() ? "its result" : "its data"));
+    }
+    return any;
   }
 
   void choose_grids() {
@@ -308,6 +416,7 @@ class Placing {
       own.interval = own.interval ? unite(*own.interval, *ranges_[v]) : *ranges_[v];
       const CalibratedTensor* tensor = calibrated_tensor(graph_, calibrated_, id);
       own.most = std::max(own.most.value_or(0), tensor != nullptr ? tensor->seen.high : ranges_[v]->high);
+      own.least = std::min(own.least, tensor != nullptr ? tensor->seen.low : ranges_[v]->low);
       own.has_infinities = own.has_infinities || (tensor != nullptr && !tensor->is_finite);
       const OpId producer = graph_.at(id).producer;
       if (producer >= 0 && shares_one_grid(static_cast<size_t>(producer))) continue;
@@ -367,7 +476,7 @@ class Placing {
       const Op& one = graph_.ops[i];
       weights_.replace(static_cast<OpId>(i), grid_of_result(data_inputs(graph_, one)[0]),
                        grid_of_result(data_outputs(graph_, one)[0]),
-                       [&](size_t input) { return masks_->least_of_operand(one, input); });
+                       [&](size_t input) { return masks_->needed_of_operand(one, input); });
       if (calibrated_.correct_biases) correction.correct(static_cast<OpId>(i));
     }
     const auto users = graph_.users();
@@ -419,6 +528,7 @@ class Placing {
   Groups groups_;
   std::map<ValueId, Group> by_root_;
   std::vector<std::optional<Interval>> ranges_;
+  std::vector<bool> varies_;  // by value
   std::optional<Masks> masks_;
   PlacedGrids out_;
 };

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace lowtide::layout {
@@ -17,6 +18,8 @@ struct Observed {
   double least = 0, most = 0;
   double low = 0, width = 1;
   std::span<const uint64_t> counts;
+  // Of the values between -kMask and kMask of unmasked.h, where others were seen too; nullopt: not known.
+  std::optional<double> inner_least, inner_most;
 };
 
 struct RangeChoice {

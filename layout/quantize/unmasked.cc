@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "stream/recipe/recipe_reader.h"
@@ -12,9 +15,10 @@ namespace {
 
 // Models add two or three masks, whose sums are masks too.
 constexpr size_t kMostMasks = 8;
-// Each must have been seen more than once: samples that lie apart from all others are no masks.
+// Each must have been seen more than once, or be so much farther away: samples that lie apart from all others are no
+// masks.
 constexpr uint64_t kLeastCount = 2;
-constexpr double kLeastGap = 32;     // between masks and other numbers; e^-32 is 0 beside 1 in floats
+constexpr double kClearGap = 1000;
 constexpr double kCoarse = 8;        // a bin of this width does not say what its least number is
 constexpr uint64_t kTile = 1 << 16;  // bytes
 
@@ -24,39 +28,65 @@ struct Run {
   uint64_t count;
 };
 
-// Of at most kMostMasks + 1 runs, ascending, which are the lowest; `most`: the largest number of all.
-std::optional<double> least_but_masks(const std::vector<Run>& lowest, double most) {
+// Of at most kMostMasks + 1 runs, ascending, which are the lowest; `most`: the largest number of all, `inner`: the
+// least one above kMask, if it is known.
+std::optional<double> least_but_masks(const std::vector<Run>& lowest, double most, std::optional<double> inner) {
   std::optional<double> least;
   uint64_t count = 0;
   for (size_t i = 0; i + 1 < lowest.size() && lowest[i].high <= kMask; ++i) {
     count += lowest[i].count;
     const Run& next = lowest[i + 1];
     const double gap = next.low - lowest[i].high;
-    if (gap < kLeastGap || gap < most - next.low || count < kLeastCount * (i + 1)) continue;
-    // As far below 0 as the largest is above, where the bin does not say it.
-    least = next.high - next.low < kCoarse ? next.low : std::max(next.low, std::min(0.0, -most));
+    const double others = most - next.low;
+    const bool is_clear = gap >= kClearGap * others || count >= kLeastCount * (i + 1);
+    if (gap < kLeastGap || gap < others || !is_clear) continue;
+    least = next.high - next.low < kCoarse ? next.low : std::max(next.low, inner.value_or(kMask));
   }
   return least;
 }
 
-// The kMostMasks + 1 least different numbers.
-class Lowest {
- public:
-  void add(double number) {
-    if (runs_.size() > kMostMasks && number > runs_.back().low) return;
-    const auto at = std::lower_bound(runs_.begin(), runs_.end(), number,
-                                     [](const Run& run, double value) { return run.low < value; });
-    if (at != runs_.end() && at->low == number) {
-      ++at->count;
-      return;
+// Where the masks at the low end of numbers end: a number in the gap between them and the others, from a first look at
+// all of them in bins.
+std::optional<double> gap_in(const std::vector<uint64_t>& counts, double low, double width, double high) {
+  std::optional<double> out;
+  std::optional<size_t> last;  // bin with a number
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] == 0) continue;
+    const double begin = low + static_cast<double>(i) * width;
+    if (last) {
+      const double end = low + static_cast<double>(*last + 1) * width;
+      if (end <= kMask && begin - end >= std::max(kLeastGap, high - begin)) out = end;
     }
-    runs_.insert(at, {number, number, 1});
-    if (runs_.size() > kMostMasks + 1) runs_.pop_back();
+    last = i;
   }
-  const std::vector<Run>& runs() const { return runs_; }
+  return out;
+}
+
+// Numbers beyond a gap in a constant, whose last axis is that of rows.
+class Beyond {
+ public:
+  Beyond(double end, uint64_t row) : end_(end), row_(row) {}
+  void add(double number) {
+    if (number > end_) {
+      least_ = std::min(least_, number);
+      has_others_ = true;
+    } else if (masks_.size() <= kMostMasks) {
+      masks_.insert(number);
+    }
+    if (++at_ % row_ == 0) has_rows_ = has_rows_ && std::exchange(has_others_, false);
+  }
+  // Rows of masks alone may be distances, unless the masks are few.
+  std::optional<double> least() const {
+    return has_rows_ || masks_.size() <= kMostMasks ? std::optional(least_) : std::nullopt;
+  }
 
  private:
-  std::vector<Run> runs_;
+  const double end_;
+  const uint64_t row_;
+  double least_ = std::numeric_limits<double>::infinity();
+  std::set<double> masks_;
+  uint64_t at_ = 0;
+  bool has_others_ = false, has_rows_ = true;
 };
 
 template <typename Use>
@@ -96,26 +126,44 @@ Unmasked unmasked(const Observed& seen) {
   }
   std::reverse(mirrored.begin(), mirrored.end());
   mirrored.resize(std::min(mirrored.size(), kMostMasks + 1));
-  Unmasked out{.least = least_but_masks(runs, seen.most), .most = least_but_masks(mirrored, -seen.least)};
+  std::optional<double> mirrored_inner;
+  if (seen.inner_most) mirrored_inner = -*seen.inner_most;
+  Unmasked out{.least = least_but_masks(runs, seen.most, seen.inner_least),
+               .most = least_but_masks(mirrored, -seen.least, mirrored_inner)};
   if (out.most) out.most = -*out.most;
   out.is_empty = seen.most <= kMask && bins <= kMostMasks && count >= kLeastCount * bins;
   return out;
 }
 
 ConstantNumbers constant_numbers(core::Graph& graph, core::ValueId constant) {
-  Lowest lowest, mirrored;
   std::optional<Interval> all;
   for_each_number(graph, constant, [&](double number) {
     if (!std::isfinite(number)) return;
-    lowest.add(number);
-    mirrored.add(-number);
     all = all ? Interval{std::min(all->low, number), std::max(all->high, number)} : Interval{number, number};
   });
   if (!all) return {};
-  ConstantNumbers out{.range = unite(*all, {}),
-                      .unmasked = {.least = least_but_masks(lowest.runs(), all->high),
-                                   .most = least_but_masks(mirrored.runs(), -all->low)}};
-  if (out.unmasked.most) out.unmasked.most = -*out.unmasked.most;
+  ConstantNumbers out{.range = unite(*all, {}), .unmasked = {}};
+  if (all->low > kMask && all->high < -kMask) return out;
+  constexpr size_t kBins = 2048;
+  const double width = (all->high - all->low) / (kBins - 1);
+  if (!(width > 0)) return out;
+  std::vector<uint64_t> counts(kBins);
+  for_each_number(graph, constant, [&](double number) {
+    if (std::isfinite(number)) ++counts[static_cast<size_t>((number - all->low) / width)];
+  });
+  const auto low_end = gap_in(counts, all->low, width, all->high);
+  std::reverse(counts.begin(), counts.end());
+  const auto high_end = gap_in(counts, -(all->low + kBins * width), width, -all->low);
+  if (!low_end && !high_end) return out;
+  const core::Shape& shape = graph.at(constant).shape;
+  const uint64_t row = shape.empty() ? 1 : static_cast<uint64_t>(shape.back());
+  Beyond low(low_end.value_or(0), row), high(high_end.value_or(0), row);
+  for_each_number(graph, constant, [&](double number) {
+    low.add(number);
+    high.add(-number);
+  });
+  if (low_end) out.unmasked.least = low.least();
+  if (high_end && high.least()) out.unmasked.most = -*high.least();
   return out;
 }
 

@@ -304,7 +304,7 @@ WAYS = [
 @pytest.mark.parametrize(
     "how, mask",
     [
-        *((how, mask) for how in WAYS for mask in (-1e4, -3.4e38)),
+        *((how, mask) for how in WAYS for mask in (-1e4, np.finfo(np.float32).min)),
         *((how, -np.inf) for how in WAYS if how not in ("add a product", "subtract")),  # 0 times infinity
         *((how, mask) for how in ("add", "select", "add a product") for mask in (-100, -1e9)),
         *((how, mask) for how in ("add levels", "select a computed number") for mask in (-100, -1e4, -1e9)),

@@ -88,7 +88,7 @@ class ByteIterator {
 
 // One tensor, as far as it was read.
 struct RangesEntry {
-  std::optional<double> least, most, low, width;
+  std::optional<double> least, most, inner_least, inner_most, low, width;
   std::optional<uint64_t> elements, not_finite, channel_axis;
   std::vector<uint64_t> counts;
   std::map<std::string, std::vector<float>> channels;  // channel_mean, channel_min, channel_max, channel_shift
@@ -213,9 +213,9 @@ class Events : public nlohmann::json_sax<Json> {
                                                        "unseen", "choice",  "tensors"};
     static const std::vector<std::string> kChoiceKeys = {"quantize", "range",   "equalize",
                                                          "correct",  "samples", "decibels"};
-    static const std::vector<std::string> kTensorKeys = {"min",         "max",          "elements",     "not_finite",
-                                                         "histogram",   "channel_axis", "channel_mean", "channel_min",
-                                                         "channel_max", "channel_shift"};
+    static const std::vector<std::string> kTensorKeys = {"min",          "inner_min",   "inner_max",   "max",
+                                                         "elements",     "not_finite",  "histogram",   "channel_axis",
+                                                         "channel_mean", "channel_min", "channel_max", "channel_shift"};
     static const std::vector<std::string> kHistogramKeys = {"low", "width", "counts"};
     const auto& known = level_ == Level::kFile     ? kFileKeys
                         : level_ == Level::kChoice ? kChoiceKeys
@@ -329,6 +329,8 @@ class Events : public nlohmann::json_sax<Json> {
       case Level::kTensor:
         if (key_ == "min") return set(entry_.least, real());
         if (key_ == "max") return set(entry_.most, real());
+        if (key_ == "inner_min") return set(entry_.inner_least, real());
+        if (key_ == "inner_max") return set(entry_.inner_most, real());
         if (key_ == "elements") return set(entry_.elements, counted());
         if (key_ == "not_finite") return set(entry_.not_finite, counted());
         if (key_ == "channel_axis") return set(entry_.channel_axis, counted());
@@ -340,6 +342,8 @@ class Events : public nlohmann::json_sax<Json> {
       case Level::kDecibels:
         return true;
       case Level::kHistogram:
+        // The edge of the bin that has the least float.
+        if (key_ == "low" && std::fabs(value) <= 2 * kMostMagnitude) return set(entry_.low, value);
         if (key_ == "low") return set(entry_.low, real());
         if (key_ == "width") return set(entry_.width, real());
         break;
@@ -402,6 +406,9 @@ class Events : public nlohmann::json_sax<Json> {
       if (!e.keys.contains(key)) fail_tensor(fmt::format("'{}' is missing", key));
     if (!e.least || !e.most || !e.elements || !e.low || !e.width) fail_tensor("a field has a wrong type");
     if (*e.least > *e.most) fail_tensor(fmt::format("its least value {} is above its largest, {}", *e.least, *e.most));
+    for (const auto& inner : {e.inner_least, e.inner_most})
+      if (inner && !(*e.least <= *inner && *inner <= *e.most))
+        fail_tensor(fmt::format("its inner value {} is not between {} and {}", *inner, *e.least, *e.most));
     if (!(*e.width > 0)) fail_tensor(fmt::format("histogram.width: {} is not above 0", *e.width));
     // Sums of counts are exact in a double, and do not overflow.
     uint64_t total = 0;
@@ -415,7 +422,7 @@ class Events : public nlohmann::json_sax<Json> {
     if (!(std::fabs(high) <= 2 * kMostMagnitude)) fail_tensor(fmt::format("histogram: its end {} is too large", high));
     check_channels();
     constexpr int64_t kSteps8 = 255, kSteps16 = 65534;
-    const layout::Observed seen{*e.least, *e.most, *e.low, *e.width, e.counts};
+    const layout::Observed seen{*e.least, *e.most, *e.low, *e.width, e.counts, e.inner_least, e.inner_most};
     CalibratedTensor tensor;
     tensor.seen = {*e.least, *e.most};
     tensor.is_finite = e.not_finite.value_or(0) == 0;

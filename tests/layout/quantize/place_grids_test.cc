@@ -154,11 +154,30 @@ TEST_F(Calibrating, ScoresFarBelowZeroAreNoMasks) {
   EXPECT_FLOAT_EQ(grid(2).scale[0], 133.0f / 255);
 }
 
-TEST_F(Calibrating, MasksThatAreAnOutputKeepTheirNumbers) {
+TEST_F(Calibrating, MasksThatAreAnOutputStayInFloats) {
   const Val scores = named(b.hard_swish(input({2, 3}, "x", {-1, 1})), "h", {-5, 7});
   const Val sum = named(b.add(scores, weights({3}, {0, -1e4f, -1})), "sum", {-1e4, 5});
-  run({b.softmax(sum), sum});
-  EXPECT_FLOAT_EQ(grid(2).scale[0], 10005.0f / 255);
+  calibrated.tensors["sum"].unmasked.least = -6;
+  EXPECT_EQ(run({b.softmax(sum), sum}),
+            (KindList{Kind::kQuantize, Kind::kHardSwish, Kind::kDequantize, Kind::kAdd, Kind::kSoftmax}));
+}
+
+TEST_F(Calibrating, OtherReadersOfTheScoresKeepWhatTheyNeed) {
+  const Val scores = named(b.hard_swish(input({2, 3}, "x", {-1, 1})), "h", {-5, 7});
+  const Val masked =
+      named(b.pad(scores, std::vector<int64_t>{0, 1}, std::vector<int64_t>{0, 0}, -1e4), "padded", {-1e4, 7});
+  const Val largest = named(b.reduce_max(masked, std::vector<int>{1}, true), "largest", {-2, 7});
+  run({b.softmax(masked), largest});
+  EXPECT_FLOAT_EQ(grid(1).scale[0], (5 + 8 + 7.0f) / 255);
+}
+
+TEST_F(Calibrating, PartsWithoutStepsStayInFloats) {
+  const Val x = input({2, 3}, "x", {-1, 640}), z = input({2, 3}, "z", {-1, 1});
+  const Val boxes = named(b.hard_swish(x), "boxes", {0, 640});
+  const Val scores = named(b.logistic(z), "scores", {0, 1});
+  const Val all = named(b.concat({boxes, scores}, 1), "all", {0, 640});
+  EXPECT_EQ(run({all}), (KindList{Kind::kQuantize, Kind::kQuantize, Kind::kHardSwish, Kind::kDequantize,
+                                  Kind::kLogistic, Kind::kDequantize, Kind::kConcatenation}));
 }
 
 TEST_F(Calibrating, FloatsOfOtherSizesGiveTheirRangeToWhatIsMadeOfThem) {

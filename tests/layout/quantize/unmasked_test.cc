@@ -36,20 +36,13 @@ TEST(Unmasked, DistancesAreNone) {
 }
 
 TEST(Unmasked, CoarseBinsDoNotTellTheLeast) {
-  // From -1024 to 0 somewhere; the largest is said.
-  EXPECT_EQ(unmasked_of({{-2000, 9}, {-1, 5}, {0, 50}}, 1024).least, 0);
-  EXPECT_EQ(unmasked({.least = -1e6,
-                      .most = 11,
-                      .low = -1024 * 1024,
-                      .width = 1024,
-                      .counts =
-                          [] {
-                            static std::vector<uint64_t> counts(1025);
-                            counts[47] = counts[1023] = counts[1024] = 9;
-                            return std::span<const uint64_t>(counts);
-                          }()})
-                .least,
-            -11);
+  std::vector<uint64_t> counts(1025);
+  counts[47] = counts[1023] = counts[1024] = 9;
+  Observed seen{.least = -1e6, .most = 11, .low = -1024 * 1024, .width = 1024, .counts = counts};
+  EXPECT_EQ(unmasked(seen).least, kMask);
+  seen.inner_least = -11;
+  EXPECT_EQ(unmasked(seen).least, -11);
+  EXPECT_EQ(unmasked_of({{-2000, 9}, {0, 50}}, 1024).least, 0);
 }
 
 TEST(Unmasked, MasksAlone) {

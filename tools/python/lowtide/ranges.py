@@ -24,6 +24,7 @@ BINS = 2048
 FORMAT, VERSION = "lowtide-ranges", 1
 _BLOCK = 1 << 18  # elements at once
 _FINEST = -1074  # the exponent of the least float64
+_MASK = 64  # numbers that are as large may be masks of attention
 
 
 class Histogram:
@@ -107,6 +108,8 @@ class TensorRange:
     ----------
     low, high : float
         Least and largest finite value; infinite if there was none.
+    inner_low, inner_high : float
+        The same of the values whose magnitude is less than that of a mask.
     elements, not_finite : int
         How many were seen, and how many of them were NaN or infinite.
     """
@@ -118,6 +121,7 @@ class TensorRange:
     def reset(self) -> None:
         """Forgets everything."""
         self.low, self.high = math.inf, -math.inf
+        self.inner_low, self.inner_high = math.inf, -math.inf
         self.elements = self.not_finite = 0
         self._histogram = Histogram()
         self._sums: Array | None = None
@@ -144,6 +148,10 @@ class TensorRange:
                 low, high = float(values.min()), float(values.max())
                 self._histogram.add(values, low, high)
                 self.low, self.high = min(self.low, low), max(self.high, high)
+                if low <= -_MASK or high >= _MASK:
+                    inner = values[np.abs(values) < _MASK]
+                    low, high = float(inner.min(initial=math.inf)), float(inner.max(initial=-math.inf))
+                self.inner_low, self.inner_high = min(self.inner_low, low), max(self.inner_high, high)
         if self._axis is not None and -array.ndim <= self._axis < array.ndim and array.size:
             self._add_channels(array)
 
@@ -169,6 +177,8 @@ class TensorRange:
             "max": self.high,
             "min": self.low,
         }
+        if self.inner_low <= self.inner_high and (self.inner_low, self.inner_high) != (self.low, self.high):
+            out["inner_min"], out["inner_max"] = self.inner_low, self.inner_high
         if self.not_finite:
             out["not_finite"] = self.not_finite
         if self._sums is not None and np.isfinite(self._sums).all():
