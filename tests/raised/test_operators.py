@@ -303,6 +303,20 @@ def test_a_product_of_three_axes_takes_its_weights_as_they_are_and_comes_back(un
     assert done.returncode == 0 and "1 operators" in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0, 3), (0, 2, 3)])
+@pytest.mark.parametrize("kind", ["f32", "i8"])
+@pytest.mark.parametrize("keep", [False, True])
+def test_fully_connected_without_elements(keep, kind, shape, tmp_path):
+    m = Model()
+    scale = {} if kind == "f32" else {"scale": 0.1}
+    weights = m.constant(np.arange(12).reshape(4, 3), kind, **scale)
+    options = ("FullyConnectedOptions", {"keepNumDims": keep})
+    made = (*shape[:-1], 4) if keep else (0, 4)
+    y = m.op("FULLY_CONNECTED", [m.input(shape, kind, **scale), weights, -1], made, kind, options=options, **scale)
+    m.write(tmp_path / "m.tflite", [y])
+    agrees(tmp_path / "m.tflite")
+
+
 @case
 def batch_matmul_adjoint(m):
     a, b = m.input((2, 3, 5)), m.input((2, 7, 3))
