@@ -32,7 +32,7 @@ void convolution(Raising& r, std::span<const int64_t> strides, std::span<const i
   for (size_t i = 0; i < strides.size(); ++i)
     axes.push_back(
         {image[i + 2], r.need_static(weights[i + 2], "the shape of the weights is"), strides[i], dilations[i]});
-  Attributes attributes = window_attributes(axes, padding, true).attributes;
+  Attributes attributes = window_attributes(axes, padding, WindowOf::kConvolution, r.onnx.model.from).attributes;
   const int64_t channels = r.need_static(image[1], "the number of channels is");
   const int64_t in_group = r.need_static(weights[1], "the shape of the weights is");
   attributes.push_back(attribute("group", channels / in_group));
@@ -100,7 +100,7 @@ WindowAttributes pool_attributes(Raising& r) {
   const auto& o = r.options<core::PoolOptions>();
   const Shape& image = r.in(0).shape;
   const WindowSize axes[] = {{image[2], o.filter_h, o.stride_h, 1}, {image[3], o.filter_w, o.stride_w, 1}};
-  return window_attributes(axes, o.padding, false);
+  return window_attributes(axes, o.padding, WindowOf::kPool, r.onnx.model.from);
 }
 
 // Elements that a node only chooses from, in a type for which ONNX Runtime has a kernel: as they are stored, in a wider

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <set>
 
 #include "layout/raise/import_graph.h"
 #include "layout/raise/import_values.h"
@@ -95,12 +96,13 @@ size_t GraphImport::called_graph(SubgraphScope& scope, uint32_t called, std::spa
 
 const core::Graph& GraphImport::made_graph(size_t index) const { return *shared_.out.graphs[index]; }
 
-bool GraphImport::widen(Shape& shape, const Shape& other) {
+bool GraphImport::widen(Shape& shape, const Shape& other, std::set<core::Dim>& open) {
   if (shape.size() != other.size()) throw Unsupported("the rank of a result is known at run time only");
   bool changed = false;
   for (size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] == other[i] || core::is_symbol(shape[i])) continue;
+    if (shape[i] == other[i] || open.contains(shape[i])) continue;
     shape[i] = graph_.symbols.fresh("run_time_dim");
+    open.insert(shape[i]);
     changed = true;
   }
   return changed;
@@ -177,6 +179,7 @@ void GraphImport::branches(SubgraphScope& scope, const tfl::Operator& op, size_t
   const size_t no = called_graph(scope, called[1], arguments, variables, index);
   if (refused_.size() > refused) return use_types_of_file(scope, op);
   std::vector<Given> types;
+  std::set<core::Dim> open;
   for (size_t made : {yes, no}) {
     core::Graph& graph = *shared_.out.graphs[made];
     if (graph.outputs.size() != op.outputs.size() + variables.names.size())
@@ -188,7 +191,7 @@ void GraphImport::branches(SubgraphScope& scope, const tfl::Operator& op, size_t
     const Given other = result_of(made_graph(no), i);
     if (types[i].type.dtype != other.type.dtype || types[i].quantization != other.quantization)
       throw Unsupported(fmt::format("output {} differs in type or scale between both branches", i));
-    widen(types[i].type.shape, other.type.shape);
+    widen(types[i].type.shape, other.type.shape, open);
   }
   const std::vector<ValueId> others =
       add_call(scope, Kind::kIf, std::move(passed), {static_cast<int>(yes), static_cast<int>(no)}, types, op.outputs);
@@ -275,6 +278,7 @@ std::optional<std::pair<size_t, size_t>> GraphImport::loop_graphs(SubgraphScope&
                                                                   std::span<const size_t> carried,
                                                                   PassedVariables variables, size_t index) {
   const size_t refused = refused_.size();
+  std::set<core::Dim> open;  // sizes that a turn may change; each turn of this loop adds some, so that it ends
   for (;;) {
     const size_t first = shared_.out.graphs.size();
     variables.are_results = true;
@@ -288,7 +292,7 @@ std::optional<std::pair<size_t, size_t>> GraphImport::loop_graphs(SubgraphScope&
       Given& argument = arguments[place];
       if (result.type.dtype != argument.type.dtype || result.quantization != argument.quantization)
         throw Unsupported(fmt::format("value {} has another type or scale after a turn", place));
-      changed = widen(argument.type.shape, result.type.shape) || changed;
+      changed = widen(argument.type.shape, result.type.shape, open) || changed;
     }
     if (changed) {
       shared_.out.graphs.resize(first);

@@ -134,7 +134,8 @@ void GraphImport::run_called(uint32_t called, std::span<const Given> inputs, con
     if (made != kNotMade)
       malformed_model(fmt::format("the input '{}' of subgraph {} is listed twice", wanted.name, called));
     need_numbers(wanted);
-    check_given(given, wanted, called);
+    // One without axes may be one of which the file does not know them: LiteRT gives it the shape of what is passed.
+    check_given(given, wanted, called, !wanted.shape.empty());
     made = add_port(given, wanted.name);
   }
   for (const std::string& name : variables.names) variables_[name].value = add_port(inputs[next++], name);
@@ -151,8 +152,8 @@ void GraphImport::run_called(uint32_t called, std::span<const Given> inputs, con
   }
 }
 
-void GraphImport::check_given(const Given& given, const tfl::Tensor& wanted, uint32_t called) {
-  if (given.type.dtype != wanted.dtype || given.type.shape.size() != wanted.shape.size())
+void GraphImport::check_given(const Given& given, const tfl::Tensor& wanted, uint32_t called, bool has_rank) {
+  if (given.type.dtype != wanted.dtype || (has_rank && given.type.shape.size() != wanted.shape.size()))
     throw Unsupported(fmt::format("an input differs in type or rank from '{}' of subgraph {}", wanted.name, called));
   if (given.quantization != quantization_of(wanted))
     throw Unsupported(fmt::format("an input differs in scale from '{}' of subgraph {}", wanted.name, called));

@@ -109,7 +109,8 @@ class GraphImport {
                   int depth);
 
  private:
-  static void check_given(const Given& given, const tfl::Tensor& wanted, uint32_t called);
+  // Throws Unsupported where what is passed to a subgraph does not fit its input.
+  static void check_given(const Given& given, const tfl::Tensor& wanted, uint32_t called, bool has_rank = true);
 
   using Ports = std::vector<std::pair<std::string, uint32_t>>;
 
@@ -273,8 +274,9 @@ class GraphImport {
   ValueId variable_now(const std::string& name, const tfl::Tensor& like);
   const core::Graph& made_graph(size_t index) const;
 
-  // Where two sizes of one axis differ, it is known at run time only. Returns whether something changed.
-  bool widen(Shape& shape, const Shape& other);
+  // Where two sizes of one axis differ, or may differ, it is known at run time only: it becomes a symbol of its own,
+  // which is added to `open`. Sizes that are there already stay. Returns whether something changed.
+  bool widen(Shape& shape, const Shape& other, std::set<core::Dim>& open);
 
   // The op itself, with results of these types: those of `outputs`, and behind them others, which it gives.
   std::vector<ValueId> add_call(SubgraphScope& scope, Kind kind, std::vector<ValueId> inputs,

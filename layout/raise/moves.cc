@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "layout/core/builtin.h"
 #include "layout/raise/families.h"
@@ -378,11 +379,34 @@ void raise_tile(Raising& r) { r.give_data(r.node("Tile", {r.data(0), r.int64_inp
 void raise_broadcast_to(Raising& r) { r.give_data(r.node("Expand", {r.data(0), r.int64_input(1)})); }
 void raise_fill(Raising& r) { r.give_data(r.node("Expand", {r.data(1), r.int64_input(0)})); }
 
+// LiteRT counts the elements of a range of f32 by a quotient of f32, ONNX by one of f64: from 0 to 0.3 by 0.1 they give
+// 3 and 4. Both add the step to the element before, and up to 2^24 elements the rounding to f32 passes no integer, so
+// LiteRT's elements are the first of ONNX's.
+std::string first_of_range(Raising& r, const std::string& range, const Names& ends) {
+  const core::Dim count = r.out().shape[0];
+  if (!core::is_symbol(count)) return r.node("Slice", {range, r.int64_list({0}), r.int64_list({count})});
+  const std::string steps = r.node("Div", {r.node("Sub", {ends[1], ends[0]}), ends[2]});
+  const std::string counted = r.cast(r.node("Ceil", {steps}), DType::kInt64);
+  return r.node("Slice", {range, r.int64_list({0}), r.reshaped(counted, {1})});
+}
+
+// Whether the ends are known, and the number of elements is the same in both ways to count them.
+bool has_count_of_onnx(const Raising& r) {
+  const auto start = r.graph.numbers(r.op.inputs[0]), limit = r.graph.numbers(r.op.inputs[1]),
+             delta = r.graph.numbers(r.op.inputs[2]);
+  if (!start || !limit || !delta) return false;
+  const float extent = static_cast<float>((*limit)[0]) - static_cast<float>((*start)[0]);
+  const double count = std::max(0.0, std::ceil(static_cast<double>(extent) / (*delta)[0]));
+  return count == static_cast<double>(r.out().shape[0]);
+}
+
 void raise_range(Raising& r) {
   if (r.out().quantization) r.unsupported("a quantized result is not supported");
-  Names inputs;
-  for (size_t i = 0; i < 3; ++i) inputs.push_back(r.in(i).rank() == 0 ? r.stored(i) : r.reshaped(r.stored(i), {}));
-  r.give_stored(r.node("Range", std::move(inputs)));
+  Names ends;
+  for (size_t i = 0; i < 3; ++i) ends.push_back(r.in(i).rank() == 0 ? r.stored(i) : r.reshaped(r.stored(i), {}));
+  const std::string range = r.node("Range", ends);
+  const bool is_whole = !stream::is_float(r.out().dtype) || has_count_of_onnx(r);
+  r.give_stored(is_whole ? range : first_of_range(r, range, ends));
 }
 
 constexpr RaiseRow kMoves[] = {

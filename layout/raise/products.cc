@@ -24,7 +24,7 @@ std::string flattened(Raising& r, const Shape& shape, int64_t columns) {
   if (x.rank() == 2 && x.shape[1] == columns) return r.real(0);
   const Shape wanted = {stream::is_static(shape) ? static_cast<core::Dim>(stream::element_count(shape)) / columns : -1,
                         columns};
-  std::string flat = r.node("Reshape", {r.stored(0), r.int64_list(wanted)});
+  std::string flat = r.reshaped(r.stored(0), wanted);
   if (!x.quantization) return real_type(x) == x.dtype ? flat : r.cast(flat, real_type(x));
   return r.onnx.dequantized(flat, *x.quantization, x.dtype, false);
 }

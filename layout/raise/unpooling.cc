@@ -40,7 +40,8 @@ void raise_pool_with_places(Raising& r) {
   std::array<int64_t, 2> before{};
   for (size_t i = 0; i < 2; ++i)
     if (o.padding == core::Padding::kSame) before[i] = missing(made[i + 2], axes[i], image[i + 2]) / 2;
-  const Names pooled = r.onnx.nodes("MaxPool", {r.real(0)}, 2, window_attributes(axes, o.padding, false).attributes);
+  const Names pooled = r.onnx.nodes("MaxPool", {r.real(0)}, 2,
+                                    window_attributes(axes, o.padding, WindowOf::kPool, r.onnx.model.from).attributes);
   r.give_activated(pooled[0], o.activation);
   const std::string width = int64_number(r, image[3]);
   const std::string x = r.node("Mod", {pooled[1], width});

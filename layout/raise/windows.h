@@ -26,7 +26,10 @@ struct WindowAttributes {
   bool has_pads = false;
 };
 
+enum class WindowOf : uint8_t { kConvolution, kPool };  // a pool has no dilations
+
 // SAME of a size that is known at run time only becomes auto_pad, where the pads depend on it.
-WindowAttributes window_attributes(std::span<const WindowSize> axes, core::Padding padding, bool dilates);
+WindowAttributes window_attributes(std::span<const WindowSize> axes, core::Padding padding, WindowOf of,
+                                   const core::Model& model);
 
 }  // namespace lowtide::layout

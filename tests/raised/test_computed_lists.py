@@ -73,3 +73,36 @@ def test_a_shape_of_computed_length(shape, tmp_path):
     y = m.op("RESHAPE", [0, listed], left, options=("ReshapeOptions", {}))
     m.write(tmp_path / "m.tflite", [m.op("ABS", [y], left)])
     agrees(tmp_path / "m.tflite", values=[random(*shape), np.int32([1])])
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["known", "open"])
+@pytest.mark.parametrize("activation", [1, 2, 3], ids=["RELU", "RELU_N1_TO_1", "RELU6"])
+@pytest.mark.parametrize(("kind", "dtype"), [*itertools.product(["ADD", "SUB", "MUL"], ["i32", "i64"]), ("DIV", "i32")])
+def test_an_activation_of_arithmetic_on_shapes(kind, dtype, activation, is_open, tmp_path):
+    """What is known of the result holds for the result of the activation."""
+    m = Model()
+    x = m.input((2, 9, 4, 1))
+    if is_open:
+        m.graph.tensors[x].shapeSignature = [-1, 9, -1, 1]
+    out_type = {"i32": schema.TensorType.INT32, "i64": schema.TensorType.INT64}[dtype]
+    size = m.op("SHAPE", [x], (4,), dtype, options=("ShapeOptions", {"outType": out_type}))
+    about_0 = m.op("ADD", [size, m.constant([-5, -3, -4, -2], dtype)], (4,), dtype, options=("AddOptions", {}))
+    other = m.constant([1, 3, 2 if kind == "DIV" else -2, 1], dtype)
+    fields = {"fusedActivationFunction": activation}
+    y = m.op(kind, [about_0, other], (4,), dtype, options=(f"{kind.capitalize()}Options", fields))
+    # A shape of it, too.
+    wide = m.op("MAXIMUM", [y, m.constant([2] * 4, dtype)], (4,), dtype)
+    filled = m.op("FILL", [wide, m.constant(3.0)], (2, 9, 4, 2))
+    m.graph.tensors[filled].shapeSignature = [-1] * 4
+    m.write(tmp_path / "m.tflite", [m.op("CAST", [y], (4,)), filled])
+    agrees(tmp_path / "m.tflite")
+
+
+def test_an_activation_of_what_wraps(tmp_path):
+    """2^31 wraps to the least number before the activation makes 0 of it."""
+    m = Model()
+    size = m.op("SHAPE", [m.input((3, 2))], (2,), "i32", options=("ShapeOptions", {"outType": schema.TensorType.INT32}))
+    fields = {"fusedActivationFunction": 3}
+    y = m.op("MUL", [size, m.constant([1, 2**30], "i32")], (2,), "i32", options=("MulOptions", fields))
+    m.write(tmp_path / "m.tflite", [y])
+    agrees(tmp_path / "m.tflite")

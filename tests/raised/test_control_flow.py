@@ -5,6 +5,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from ai_edge_litert import schema_py_generated as schema
 from flatbuffers import flexbuffers
 
 from tests.raised.judge_raised import agrees, operators, raised, run_onnx, runs_of_litert, runs_of_onnx
@@ -127,6 +128,156 @@ def test_a_loop_that_grows_its_value(tmp_path):
     made = m.op("WHILE", [m.constant([1], "i32"), x], [(1,), (2, 3)], ["i32", "f32"], while_options(condition, body), 2)
     total = m.op("SUM", [made[1], m.constant([0], "i32")], (3,), options=("ReducerOptions", {}))
     m.write(tmp_path / "m.tflite", [total])
+    agrees(tmp_path / "m.tflite")
+
+
+# ---- sizes that branches and turns change ----
+
+ONE_MORE = ("AddOptions", {})
+SHAPE = ("ShapeOptions", {"outType": 2})
+
+
+def with_open_axes(m, tensor):
+    """The file says that all its sizes are open."""
+    m.graph.tensors[tensor].shapeSignature = [-1] * len(m.graph.tensors[tensor].shape)
+    return tensor
+
+
+def open_input(m, *shape):
+    return with_open_axes(m, m.input(shape))
+
+
+def growth(m, after, before):
+    """The difference of their shapes, which must not be computed before the model runs."""
+    rank = len(m.graph.tensors[after].shape)
+    sizes = [m.op("SHAPE", [tensor], (rank,), "i32", SHAPE) for tensor in (after, before)]
+    return binary(m, "SUB", *sizes, (rank,), "i32")
+
+
+def turns_until(m, most, carried):
+    """A condition behind this many values of one axis."""
+    with m.subgraph() as condition:
+        for _ in range(carried):
+            open_input(m, 1)
+        m.outputs([binary(m, "LESS", m.input((), "i32"), m.constant(most, "i32"), (), "bool")])
+    return condition
+
+
+def open_loop(m, condition, body, values):
+    """What the body leaves in the values; it counts the turns behind them."""
+    shapes = [m.graph.tensors[value].shape for value in values]
+    kinds = ["f32"] * len(values) + ["i32"]
+    passed = [*values, m.constant(0, "i32")]
+    made = m.op("WHILE", passed, [*shapes, ()], kinds, while_options(condition, body), outputs=len(passed))
+    return [with_open_axes(m, tensor) for tensor in made[:-1]]
+
+
+def next_turn(m):
+    return m.op("ADD", [m.input((), "i32"), m.constant(1, "i32")], (), "i32", ONE_MORE)
+
+
+def test_a_condition_that_looks_at_an_open_size_which_the_body_changes(tmp_path):
+    """A turn adds an element to the first value; the second one keeps the size that both begin with."""
+    m = Model()
+    with m.subgraph() as condition:
+        longer, first = open_input(m, 1), open_input(m, 1)
+        added = growth(m, longer, first)
+        is_short = binary(m, "LESS", added, m.constant([2], "i32"), (1,), "bool")
+        is_early = binary(m, "LESS", m.input((), "i32"), m.constant([6], "i32"), (1,), "bool")
+        m.outputs([m.op("LOGICAL_AND", [is_short, is_early], (1,), "bool")])
+    with m.subgraph() as body:
+        value, first = open_input(m, 1), open_input(m, 1)
+        longer = m.op("CONCATENATION", [value, m.constant([7.0])], (2,), options=("ConcatenationOptions", {}))
+        m.outputs([with_open_axes(m, longer), first, next_turn(m)])
+    x = open_input(m, 4)
+    made = open_loop(m, condition, body, [x, x])
+    m.write(tmp_path / "m.tflite", [m.op("EXP", [made[0]], (4,))])
+    agrees(tmp_path / "m.tflite")
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2])
+def test_a_loop_that_exchanges_values_of_open_sizes(turns, tmp_path):
+    m = Model()
+    condition = turns_until(m, turns, 2)
+    with m.subgraph() as body:
+        a, b = open_input(m, 1), open_input(m, 1)
+        exchanged = [with_open_axes(m, m.op(kind, [x], (1,))) for kind, x in (("NEG", b), ("ABS", a))]
+        m.outputs([*exchanged, next_turn(m)])
+    values = [open_input(m, 4), open_input(m, 7)]
+    made = open_loop(m, condition, body, values)
+    m.write(tmp_path / "m.tflite", [growth(m, made[0], values[0]), m.op("EXP", [made[1]], (7,))])
+    agrees(tmp_path / "m.tflite")
+
+
+@pytest.mark.parametrize("turns", [0, 1])
+def test_a_loop_that_fixes_an_open_size(turns, tmp_path):
+    m = Model()
+    condition = turns_until(m, turns, 1)
+    with m.subgraph() as body:
+        first = m.op("SLICE", [open_input(m, 1), m.constant([0], "i32"), m.constant([3], "i32")], (3,))
+        m.outputs([first, next_turn(m)])
+    x = open_input(m, 6)
+    (made,) = open_loop(m, condition, body, [x])
+    m.write(tmp_path / "m.tflite", [growth(m, made, x)])
+    agrees(tmp_path / "m.tflite")
+
+
+def test_a_size_that_no_turn_changes_is_known_behind_the_loop(tmp_path):
+    m = Model()
+    condition = turns_until(m, 3, 1)
+    with m.subgraph() as body:
+        m.outputs([with_open_axes(m, m.op("TANH", [open_input(m, 1)], (1,))), next_turn(m)])
+    x = open_input(m, 6)
+    (made,) = open_loop(m, condition, body, [x])
+    m.write(tmp_path / "m.tflite", [growth(m, made, x)])
+    assert "Loop" not in operators(agrees(tmp_path / "m.tflite"))
+
+
+@pytest.mark.parametrize("flag", [False, True])
+@pytest.mark.parametrize("sizes", [("open", "other"), ("open", "number"), ("number", "open")])
+def test_branches_of_other_open_sizes(sizes, flag, tmp_path):
+    """Two extents of the model's inputs, or one beside a number."""
+    m = Model()
+
+    def branch(kind):
+        with m.subgraph() as made:
+            both = [open_input(m, 1, 3), open_input(m, 1, 3)]
+            ends = [m.constant(end, "i32") for end in ([0, 0], [2, 3])]
+            if kind == "number":
+                m.outputs([m.op("SLICE", [both[0], *ends], (2, 3))])
+            else:
+                m.outputs([with_open_axes(m, m.op("ABS", [both[kind == "other"]], (1, 3)))])
+        return made
+
+    branches = if_options(branch(sizes[0]), branch(sizes[1]))
+    chosen, x, y = m.input((), "bool"), open_input(m, 5, 3), open_input(m, 4, 3)
+    made = with_open_axes(m, m.op("IF", [chosen, x, y], (1, 3), options=branches))
+    begin = m.constant([0, 0], "i32")
+    put = m.op("DYNAMIC_UPDATE_SLICE", [x, made, begin], (5, 3), options=("DynamicUpdateSliceOptions", {}))
+    m.write(tmp_path / "m.tflite", [growth(m, made, x), put])
+    agrees(tmp_path / "m.tflite", values=[np.array(flag), random(5, 3), random(4, 3)])
+
+
+def test_subgraphs_whose_inputs_have_no_rank_in_the_file(tmp_path):
+    """LiteRT gives them the shapes of what is passed."""
+    m = Model()
+    branches = []
+    for kind in ("ABS", "NEG"):
+        with m.subgraph() as branch:
+            m.outputs([m.op(kind, [m.input(())], ())])
+        branches.append(branch)
+    condition = turns_until(m, 3, 0)
+    m.model.subgraphs[condition].inputs.insert(0, len(m.model.subgraphs[condition].tensors))
+    unranked = schema.TensorT()
+    unranked.name, unranked.shape, unranked.type = "unranked", [], schema.TensorType.FLOAT32
+    m.model.subgraphs[condition].tensors.append(unranked)
+    with m.subgraph() as body:
+        value = m.input(())
+        m.outputs([m.op("TANH", [value], ()), next_turn(m)])
+    flag, x = m.input((), "bool"), m.input((2, 3))
+    chosen = m.op("IF", [flag, x], (2, 3), options=if_options(*branches))
+    (made,) = open_loop(m, condition, body, [chosen])
+    m.write(tmp_path / "m.tflite", [made])
     agrees(tmp_path / "m.tflite")
 
 

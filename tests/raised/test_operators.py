@@ -107,6 +107,45 @@ def test_pool(kind, padding, tmp_path):
     agrees(tmp_path / "m.tflite")
 
 
+def pool_of_open_image(kind, window, stride, size, path):
+    """With SAME, of an image whose height is open."""
+    m = Model()
+    x = m.input((1, *size, 2))
+    made = tuple(-(-n // s) for n, s in zip(size, stride, strict=True))
+    fields = {"padding": SAME, "strideH": stride[0], "strideW": stride[1]}
+    fields |= {"filterHeight": window[0], "filterWidth": window[1]}
+    y = m.op(kind, [x], (1, *made, 2), options=("Pool2DOptions", fields))
+    for tensor in (x, y):
+        m.graph.tensors[tensor].shapeSignature = [1, -1, *m.graph.tensors[tensor].shape[2:]]
+    m.write(path, [y])
+
+
+@pytest.mark.parametrize("kind", ["AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"])
+@pytest.mark.parametrize("height", [6, 7])
+@pytest.mark.parametrize(
+    ("window", "stride", "width"),
+    [
+        ((1, 1), (2, 2), 6),
+        ((1, 3), (2, 2), 6),
+        ((3, 1), (2, 2), 5),
+        ((2, 2), (2, 3), 8),
+    ],
+)
+def test_a_pool_of_an_image_of_open_height(window, stride, width, height, kind, tmp_path):
+    """A window of one element has no pads; those of others ONNX Runtime finds where they are not negative."""
+    pool_of_open_image(kind, window, stride, (height, width), tmp_path / "m.tflite")
+    agrees(tmp_path / "m.tflite")
+
+
+@pytest.mark.parametrize("kind", ["AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"])
+@pytest.mark.parametrize(("window", "stride", "width"), [((2, 2), (3, 2), 6), ((3, 1), (2, 2), 6), ((2, 2), (2, 3), 6)])
+def test_pads_that_onnx_runtime_would_make_negative(window, stride, width, kind, tmp_path):
+    """In the open axis, or in the other one, whose pads it computes too."""
+    pool_of_open_image(kind, window, stride, (7, width), tmp_path / "m.tflite")
+    refused(tmp_path / "m.tflite", "negative pads of a size known at run time only; fix the inputs' open dimensions")
+    agrees(tmp_path / "m.tflite", ["--shape", f"x0=1,7,{width},2"])
+
+
 @pytest.mark.parametrize("kind", ["RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"])
 @pytest.mark.parametrize(
     "form", [{}, {"alignCorners": True}, {"halfPixelCenters": True}], ids=["plain", "corners", "half"]
@@ -262,6 +301,20 @@ def test_a_product_of_three_axes_takes_its_weights_as_they_are_and_comes_back(un
     assert stored == ([5, 7] if unknown == 2 else [7, 5])
     done = converter.run("convert", tmp_path / "m.onnx", "-o", tmp_path / "back.tflite")
     assert done.returncode == 0 and "1 operators" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0, 3), (0, 2, 3)])
+@pytest.mark.parametrize("kind", ["f32", "i8"])
+@pytest.mark.parametrize("keep", [False, True])
+def test_fully_connected_without_elements(keep, kind, shape, tmp_path):
+    m = Model()
+    scale = {} if kind == "f32" else {"scale": 0.1}
+    weights = m.constant(np.arange(12).reshape(4, 3), kind, **scale)
+    options = ("FullyConnectedOptions", {"keepNumDims": keep})
+    made = (*shape[:-1], 4) if keep else (0, 4)
+    y = m.op("FULLY_CONNECTED", [m.input(shape, kind, **scale), weights, -1], made, kind, options=options, **scale)
+    m.write(tmp_path / "m.tflite", [y])
+    agrees(tmp_path / "m.tflite")
 
 
 @case

@@ -337,6 +337,21 @@ def test_range_that_is_computed(kind, tmp_path):
     judge(m, tmp_path, y, [np.array([3, 10], np.float32 if kind == "f32" else np.int32)])
 
 
+# By how LiteRT counts, in f32, and ONNX, in f64: 3 and 4; 9 and 9; 7 and 8; none.
+RANGES = [(0, 0.3, 0.1), (9, 0, -1), (0, -0.7, -0.1), (2, 2, 0.5)]
+
+
+@pytest.mark.parametrize("ends", RANGES)
+@pytest.mark.parametrize("is_known", [False, True])
+def test_the_number_of_elements_of_a_range_of_floats(ends, is_known, tmp_path):
+    m = Model()
+    inputs = [m.constant(end) if is_known else m.input(()) for end in ends]
+    y = m.op("RANGE", inputs, (3,))
+    m.graph.tensors[y].shapeSignature = [-1]
+    m.write(tmp_path / "m.tflite", [y])
+    agrees(tmp_path / "m.tflite", values=[] if is_known else [np.array(end, np.float32) for end in ends])
+
+
 def test_activations_and_places(tmp_path):
     m = Model()
     x = m.input((3, 4))

@@ -8,6 +8,7 @@
 
 #include "layout/core/ops/checks.h"
 #include "layout/core/ops/rows.h"
+#include "stream/recipe/recipe_step.h"
 
 namespace lowtide::core {
 namespace {
@@ -176,12 +177,34 @@ std::optional<Dim> quotient(const OpView& op, Dim a, Dim b) {
   return is_floor ? std::optional(symbols.floor_div(a, b)) : std::nullopt;
 }
 
+// What the activation that is fused into the op makes of the element. An element that the type does not hold is not
+// known: the kernel's wraps first.
+std::optional<Dim> after_activation(const OpView& op, Dim dim) {
+  const auto* options = std::get_if<BinaryOptions>(&op.options);  // MAXIMUM has none
+  const Activation activation = options ? options->activation : Activation::kNone;
+  if (activation == Activation::kNone) return dim;
+  if (!is_symbol(dim) && !recipe::fits(dim, op.dtype(0))) return std::nullopt;
+  constexpr Dim kSix = 6;
+  Symbols& symbols = op.symbols();
+  switch (activation) {
+    case Activation::kNone:
+      break;
+    case Activation::kRelu:
+      return symbols.max(dim, 0);
+    case Activation::kReluN1To1:
+      return symbols.min(symbols.max(dim, -1), 1);
+    case Activation::kRelu6:
+      return symbols.min(symbols.max(dim, 0), kSix);
+  }
+  return dim;
+}
+
 // A product of integers with 0 is known whatever the other operand is.
 std::vector<TensorType> infer_arithmetic(const OpView& op) {
   std::vector<TensorType> out = infer_binary(op);
   if (!holds_dims(op.dtype(0))) return out;
   Symbols& symbols = op.symbols();
-  out[0].contents = combine(op, [&](Dim a, Dim b) -> std::optional<Dim> {
+  const auto computed = [&](Dim a, Dim b) -> std::optional<Dim> {
     switch (op.kind) {
       case Kind::kAdd:
         return symbols.add(a, b);
@@ -202,6 +225,10 @@ std::vector<TensorType> infer_arithmetic(const OpView& op) {
       default:
         return std::nullopt;
     }
+  };
+  out[0].contents = combine(op, [&](Dim a, Dim b) -> std::optional<Dim> {
+    const std::optional<Dim> made = computed(a, b);
+    return made ? after_activation(op, *made) : std::nullopt;
   });
   if (!out[0].contents && op.kind == Kind::kMul && decided_by(op, out[0].shape, 0))
     out[0].contents.emplace(static_cast<size_t>(stream::element_count(out[0].shape)), 0);

@@ -222,6 +222,22 @@ TEST_F(MovementTest, ElementsThatWrapAreNotKnown) {
   EXPECT_EQ(contents(b.op(Kind::kReduceProd, {halves, b.i32({0})}, ReduceOptions{false})), std::vector<Dim>{3});
 }
 
+TEST_F(MovementTest, ElementsAreThoseOfTheFusedActivation) {
+  const Dim n = symbols.named("n");
+  const Val sizes = b.cast(b.shape_of(input({n, 9, 2})), DType::kInt32);
+  const auto less = [&](Activation activation) {
+    return contents(b.op(Kind::kSub, {sizes, b.i32({1, 1, 4})}, BinaryOptions{activation}));
+  };
+  const Dim below = symbols.sub(n, 1);
+  EXPECT_EQ(less(Activation::kNone), (std::vector<Dim>{below, 8, -2}));
+  EXPECT_EQ(less(Activation::kRelu), (std::vector<Dim>{symbols.max(below, 0), 8, 0}));
+  EXPECT_EQ(less(Activation::kRelu6), (std::vector<Dim>{symbols.min(symbols.max(below, 0), 6), 6, 0}));
+  EXPECT_EQ(less(Activation::kReluN1To1), (std::vector<Dim>{symbols.min(symbols.max(below, -1), 1), 1, -1}));
+  // The kernel's wraps first.
+  const Val product = b.op(Kind::kMul, {sizes, b.i32({1, 1, 1 << 30})}, BinaryOptions{Activation::kRelu6});
+  EXPECT_EQ(graph.contents(product.id), nullptr);
+}
+
 TEST_F(MovementTest, SlicesOfSymbolicAxes) {
   const Dim n = symbols.named("n");
   Val x = input({n, 4});
