@@ -102,6 +102,9 @@ def test_saved_strings_are_no_pickles(command, tmp_path):
     assert command("run", "m.onnx", "--inputs", "x.npz", "--save", "y.npz").returncode == 0
     with np.load(tmp_path / "y.npz", allow_pickle=False) as got:
         np.testing.assert_array_equal(got["y"], x, strict=True)
+    np.savez(tmp_path / "x.npz", x=np.array([0x110000, 0x41], np.uint32).view("<U1").reshape(2, 1))
+    done = command("run", "m.onnx", "--inputs", "x.npz")
+    assert done.returncode == 2 and "input 'x' has a character 0x110000" in done.stderr
 
 
 @pytest.mark.parametrize(
