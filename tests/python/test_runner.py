@@ -155,9 +155,9 @@ def test_strings_that_onnx_runtime_does_not_check(array, error, words, tmp_path)
 @pytest.mark.skipif(not hasattr(np, "dtypes") or not hasattr(np.dtypes, "StringDType"), reason="numpy before 2")
 @pytest.mark.parametrize("element", ["string", "float32"])
 def test_strings_of_a_type_without_byte_order(element, tmp_path):
-    with lowtide.Runner(models.identity(tmp_path / "m.onnx", element, (1, 1), (1, 1))) as runner:
-        with pytest.raises(lowtide.Usage, match="not StringDType"):
-            runner.run({"x": np.array([["a"]], np.dtypes.StringDType())})
+    path = models.identity(tmp_path / "m.onnx", element, (1, 1), (1, 1))
+    with lowtide.Runner(path) as runner, pytest.raises(lowtide.Usage, match="not StringDType"):
+        runner.run({"x": np.array([["a"]], np.dtypes.StringDType())})
 
 
 @pytest.mark.parametrize("options", [{}, {"cache": "packed"}, {"kernels": "builtin"}])
