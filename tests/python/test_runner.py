@@ -176,6 +176,36 @@ def test_inputs_and_outputs_without_elements(options, tmp_path, monkeypatch):
             assert got["z"].shape == (0, 3)
 
 
+@pytest.mark.parametrize("options", [{}, {"cache": "packed"}, {"cache": "packed", "kernels": "xnnpack"}])
+def test_a_dynamic_input_without_elements(options, tmp_path, monkeypatch):
+    """Packed weights in a file need CompiledModel; where the model is run without it for once, it stays loaded."""
+    monkeypatch.chdir(tmp_path)
+    nodes = [
+        helper.make_node("ReduceSum", ["x", "axes"], ["s"], keepdims=1),
+        helper.make_node("MatMul", ["s", "w"], ["y"]),
+    ]
+    constants = {"axes": np.array([0]), "w": RNG.random((3, 4), dtype=np.float32)}
+    inputs, outputs = [models.value("x", "float32", ["n", 3])], [models.value("y", "float32", [1, 4])]
+    path = models.save(tmp_path / "m.onnx", nodes, inputs, outputs, constants)
+    with lowtide.Runner(models.converted(path), **options) as runner:
+        choice = runner.choice
+        assert ("mapped file" in choice) == ("cache" in options)
+        for rows in (2, 0, 3, 0):
+            x = RNG.random((rows, 3), dtype=np.float32)
+            expected = x.sum(0, keepdims=True) @ constants["w"]
+            np.testing.assert_allclose(runner.run({"x": x})["y"], expected, rtol=1e-5)
+        assert runner.choice == choice
+
+
+def test_names_are_listed_once(tmp_path):
+    path = models.product(tmp_path / "m.onnx", A)
+    for file in (path, models.converted(path)):
+        with lowtide.Runner(file) as runner, pytest.raises(lowtide.Usage, match="no output or inner tensor") as caught:
+            runner.run({"x": X}, ["nothing like it"])
+        names = str(caught.value).split("there are ")[1].split(", ")
+        assert len(names) == len(set(names))
+
+
 def test_scalars_and_arrays_without_elements(tmp_path):
     scalar = models.identity(tmp_path / "s.onnx", "float32", (), (1,))
     dynamic = models.product(tmp_path / "d.onnx", A, rows="n")
@@ -544,16 +574,31 @@ def test_signatures(cache, tmp_path):
                     runner.run({"x": X}, ["x"])
 
 
-def test_a_model_with_weights_in_the_onnx_file(tmp_path):
-    path = models.two_products(tmp_path / "m.onnx", *(RNG.random((128, 128), dtype=np.float32) for _ in range(2)))
+@pytest.fixture
+def in_place(tmp_path):
+    """A model whose .tflite file has its weights in the .onnx model's file, and both files."""
+    nodes = [
+        helper.make_node("Gemm", ["x", "w"], ["h"], transB=1),
+        helper.make_node("ReduceMax", ["h", "axes"], ["y"], keepdims=0),
+    ]
+    inputs, outputs = [models.value("x", "float32", ["n", 128])], [models.value("y", "float32", [128])]
+    constants = {"w": RNG.random((128, 128), dtype=np.float32), "axes": np.array([0])}
+    path = models.save(tmp_path / "m.onnx", nodes, inputs, outputs, constants, opset=18)
+    onnx.save(onnx.load(path), path, save_as_external_data=True, location="m.data")
     out = lowtide.convert(path, tmp_path / "m.tflite", weights="in-place").output
-    if not tflite_header.read_header(str(out)).external_files:
-        pytest.skip("no weight of this model is at an offset that is read in place")
+    assert tflite_header.read_header(str(out)).external_files
+    return path, out
+
+
+def test_a_model_with_weights_in_the_onnx_file(in_place):
     x = RNG.random((2, 128), dtype=np.float32)
-    with lowtide.Runner(path) as of_onnx, lowtide.Runner(out) as runner:
+    with lowtide.Runner(in_place[0]) as of_onnx, lowtide.Runner(in_place[1]) as runner:
         np.testing.assert_allclose(runner.run({"x": x})["y"], of_onnx.run({"x": x})["y"], rtol=1e-4)
         with pytest.raises(lowtide.Unsupported, match="weights in other files"):
             runner.run({"x": x}, [runner.tensors[0]])
+        with pytest.raises(lowtide.Unsupported, match="input 'x' has no elements; .*weights in other files"):
+            runner.run({"x": x[:0]})
+        np.testing.assert_allclose(runner.run({"x": x})["y"], of_onnx.run({"x": x})["y"], rtol=1e-4)
 
 
 # ---- Facts about LiteRT's CompiledModel --------------------------------------------------------------------------------
