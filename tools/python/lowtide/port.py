@@ -103,7 +103,7 @@ def dtype_of(name: str | None, what: str) -> np.dtype[Any]:
 
 def unknown_name(what: str, name: str, names: Iterable[str]) -> Usage:
     """The error for a name that a model does not have."""
-    names = list(names)
+    names = list(dict.fromkeys(names))
     near = difflib.get_close_matches(name, names, 1)
     if near:
         return Usage(f"no {what} is called {name!r}; did you mean {near[0]!r}?")
