@@ -127,6 +127,8 @@ class _Once(argparse.Action):
         if self.option_strings:
             if self.dest in parser.given:
                 raise argparse.ArgumentError(self, _REPEATED)
+            if values == "":
+                raise argparse.ArgumentError(self, "the value is empty")
             parser.given.add(self.dest)
         setattr(namespace, self.dest, values)
 
