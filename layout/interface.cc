@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "layout/value_names.h"
 #include "stream/error.h"
 #include "stream/nearest_name.h"
 
@@ -201,7 +202,10 @@ size_t channel_axis(const ValueInfo& input, size_t values) {
 }
 
 void take_raw_images(onnx::Model& model, const RawImages& images) {
+  if (images.names.empty()) return;
+  constexpr int64_t kOpset = 13;  // of the nodes that are added, whatever the model's own is
   onnx::Graph& graph = model.graph;
+  ValueNames taken = all_value_names(graph);
   std::vector<onnx::Node> added;
   for (const std::string& name : images.names) {
     auto& input = const_cast<ValueInfo&>(find_input(model, "--input-uint8", name));
@@ -210,7 +214,7 @@ void take_raw_images(onnx::Model& model, const RawImages& images) {
           fmt::format("--input-uint8 {}: the input is {}, not f32 or f16", name, stream::dtype_name(input.dtype)));
     for (const ValueInfo& output : graph.outputs)
       if (output.name == name) interface_error(fmt::format("--input-uint8 {}: the input is an output too", name));
-    const std::string normal = name + "/normalized";
+    const std::string normal = new_value_name(name + "/normalized", taken);
     for (onnx::Node& node : graph.nodes) rename_uses(node, name, normal);
     input.dtype = stream::DType::kUint8;
     std::string last = name;
@@ -218,8 +222,9 @@ void take_raw_images(onnx::Model& model, const RawImages& images) {
       onnx::Node node;
       node.name = fmt::format("{}/{}", name, op);
       node.op_type = op;
+      node.opset = kOpset;
       node.inputs = std::move(inputs);
-      last = node.name;
+      last = new_value_name(node.name, taken);
       node.outputs = {last};
       node.attributes = std::move(attributes);
       added.push_back(std::move(node));
@@ -227,7 +232,7 @@ void take_raw_images(onnx::Model& model, const RawImages& images) {
     auto constant = [&](const char* what, const std::vector<float>& values) {
       stream::Shape shape(input.dims.size(), 1);
       if (values.size() > 1) shape[channel_axis(input, values.size())] = static_cast<int64_t>(values.size());
-      std::string label = fmt::format("{}/{}", name, what);
+      std::string label = new_value_name(fmt::format("{}/{}", name, what), taken);
       graph.initializers.push_back({.name = label,
                                     .dtype = stream::DType::kFloat32,
                                     .dims = shape,

@@ -16,6 +16,7 @@
 #include "layout/lower/node_order.h"
 #include "layout/lower/values_used.h"
 #include "layout/marked_nodes.h"
+#include "layout/optional_values.h"
 #include "stream/error.h"
 #include "stream/nearest_name.h"
 
@@ -155,6 +156,7 @@ class Typing {
     found_.clear();
     try {
       if (!lowered.functions.empty()) lowered = inline_functions(lowered);
+      optionals_ = optional_values(lowered.graph);
       core::Model target(budget_);
       const LowerResult result = lower_graph(lowered, {}, {}, target, &found_);
       std::vector<Refusal> refusals;
@@ -203,12 +205,14 @@ class Typing {
         if (name.empty()) continue;
         const auto found = found_.find(name);
         const ValueType* lowered = is_lowered && found != found_.end() ? &found->second : nullptr;
-        std::optional<ValueInfo> info = type_of(name, lowered, may_be_half);
+        const bool is_optional = lowered && optionals_.contains(name);
+        std::optional<ValueInfo> info = type_of(name, lowered, may_be_half, is_optional);
         if (!info && lowered && !lowered->is_list) {
           info = with_type(name, *lowered, float_of(node));
-          if (!info) doubtful_.push_back(name);
+          if (!info && !is_optional) doubtful_.push_back(name);
         }
         if (may_be_half && (!info || is_half(info->dtype))) halves.add(name);
+        if (info && is_optional) info->type = ValueInfo::Type::kOptional;
         if (info) known_.insert_or_assign(name, std::move(*info));
       }
     }
@@ -250,7 +254,8 @@ class Typing {
     for (const std::string& name : node.inputs) {
       if (name.empty()) continue;
       const ValueInfo* info = known_type(name);
-      if (!info || info->type != ValueInfo::Type::kTensor) return DType::kUndefined;
+      if (!info || (info->type != ValueInfo::Type::kTensor && info->type != ValueInfo::Type::kOptional))
+        return DType::kUndefined;
       if (!stream::is_float(info->dtype)) continue;
       if (out != DType::kUndefined && out != info->dtype) return DType::kUndefined;
       out = info->dtype;
@@ -303,10 +308,11 @@ class Typing {
         if (name.empty()) continue;
         const auto lowered = found_.find(name);
         const bool is_lowered = out_.reasons[i].empty() && waits_[i].empty() && lowered != found_.end();
+        const auto found = known_.find(name);
+        if (found == known_.end() || !is_tensor(found->second)) continue;
+        out_.values.emplace(name, found->second);
         if (is_lowered && !lowered->second.is_list && lowered->second.integers)
           out_.integers.emplace(name, lowered->second.integers);
-        if (const auto found = known_.find(name); found != known_.end() && is_tensor(found->second))
-          out_.values.emplace(name, found->second);
       }
     for (size_t i = 0; i < waits_.size(); ++i)
       if (out_.reasons[i].empty()) out_.reasons[i] = waits_[i];
@@ -316,8 +322,10 @@ class Typing {
     std::sort(out_.undeclared.begin(), out_.undeclared.end());
   }
 
-  std::optional<ValueInfo> type_of(const std::string& name, const ValueType* lowered, bool may_be_half) const {
-    const ValueInfo* info = declared(name);
+  // Of an optional the type of the tensor that it has.
+  std::optional<ValueInfo> type_of(const std::string& name, const ValueType* lowered, bool may_be_half,
+                                   bool is_optional) const {
+    const ValueInfo* info = is_optional ? nullptr : declared(name);
     const bool is_declared = info && is_tensor(*info);
     if (info && info->type != ValueInfo::Type::kTensor) return std::nullopt;
     if (lowered && lowered->is_list) return std::nullopt;
@@ -357,8 +365,10 @@ class Typing {
   std::vector<std::string> waits_;                       // for each node: which input is missing
   std::unordered_map<std::string_view, bool> unknown_;   // outputs of refused nodes: whether their types are needed
   std::unordered_map<std::string, ValueInfo> inferred_;  // of outputs of nodes that are not lowered
-  std::unordered_map<std::string, ValueInfo> known_;     // all types, those of sequences included
-  std::vector<std::string> doubtful_;                    // values that are f32 or of halves
+  // All types, those of sequences included, and of optionals that have a tensor, with that tensor's dtype and dims.
+  std::unordered_map<std::string, ValueInfo> known_;
+  std::unordered_set<std::string> optionals_;  // of what was lowered
+  std::vector<std::string> doubtful_;          // values that are f32 or of halves
   bool refused_ = false;
   ValueTypes found_;
   ModelTypes out_;

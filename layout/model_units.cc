@@ -47,6 +47,14 @@ uint64_t elements_of_extents(const Extents& extents) {
 
 uint64_t elements_in(const onnx::ValueInfo& info) { return elements_of_extents(extents_in(info)); }
 
+// Whether a runner can take the value from one piece and hand it to another: ONNX Runtime has no arrays of others.
+bool can_cross(stream::DType dtype) {
+  using stream::DType;
+  static const std::unordered_set<DType> kCannot = {DType::kBFloat16, DType::kInt2,  DType::kUint2,
+                                                    DType::kInt4,     DType::kUint4, DType::kFloat4E2M1};
+  return !kCannot.contains(dtype);
+}
+
 class Units {
  public:
   Units(const onnx::Model& model, const ModelTypes& types, const std::vector<std::string>& reasons,
@@ -144,7 +152,9 @@ class Units {
         edges.emplace_back(from, to);
         const bool is_quantized_pair =
             node.op_type == "QuantizeLinear" || graph_.nodes[producer].op_type == "DequantizeLinear";
-        if (is_quantized_pair || !types_.values.contains(std::string(value))) together.emplace_back(from, to);
+        const auto type = types_.values.find(std::string(value));
+        if (is_quantized_pair || type == types_.values.end() || !can_cross(type->second.dtype))
+          together.emplace_back(from, to);
       }
       if (!is_random_[members_[to]]) continue;
       if (last_random != kNoNode) {

@@ -2,6 +2,7 @@
 #include "layout/lower/value_types.h"
 
 #include <algorithm>
+#include <span>
 
 namespace lowtide::layout {
 namespace {
@@ -25,7 +26,12 @@ ValueType type_of(core::Graph& graph, core::ValueId value) {
   for (const core::Dim dim : known.shape) out.dims.push_back(dimension_of(dim, graph.symbols));
   const bool may_be_known = !stream::is_float(known.dtype) && stream::is_static(known.shape);
   if (!may_be_known) return out;
-  if (const auto elements = graph.ints(value)) out.integers = stream::recipe::ints(*elements, out.dtype, known.shape);
+  if (const auto elements = graph.ints(value)) {
+    // Of u64 they are the bits: as numbers, those of 2^63 and more would be negative.
+    const std::span<const int64_t> all(*elements);
+    out.integers = out.dtype == stream::DType::kUint64 ? stream::recipe::values(all, out.dtype, known.shape)
+                                                       : stream::recipe::ints(all, out.dtype, known.shape);
+  }
   return out;
 }
 

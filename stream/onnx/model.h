@@ -96,7 +96,7 @@ struct Node {
   std::vector<Attribute> attributes;
   uint64_t offset = 0;  // byte offset of the NodeProto in the file
   stream::Range place = {};
-  int64_t opset = 0;  // of its domain, for a node from a function; 0: the model's
+  int64_t opset = 0;  // of its domain, for a node from a function or one that was added; 0: the model's
   // Made of a call by layout/stateful_calls.h, which has checked everything that it says. No file has such a node.
   bool is_stateful_builtin = false;
 

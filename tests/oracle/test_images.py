@@ -129,6 +129,36 @@ def test_one_value_for_all_channels_and_the_last_axis(tmp_path, litert, lowtide)
     agree(tmp_path / "n.tflite", {"x": image}, {"y": expected}, litert)
 
 
+@pytest.mark.parametrize("name", [f"x/{what}" for what in ("Cast", "Sub", "Div", "mean", "std", "normalized")])
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_names_that_the_model_has_already(name, is_constant, tmp_path, litert, lowtide):
+    """Of what the normalisation adds."""
+    constants = [numpy_helper.from_array(RNG.random((1, 3, 1, 1), np.float32), name)] if is_constant else []
+    nodes = [] if is_constant else [helper.make_node("Neg", ["x"], [name])]
+    nodes.append(helper.make_node("Mul", ["x", name], ["y"]))
+    inputs, outputs = [value("x", [1, 3, 4, 5])], [value("y", [1, 3, 4, 5])]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    converted(tmp_path / "m.onnx", tmp_path / "m.tflite", "--input-uint8=x", "--mean=10", "--std=2")
+    image = RNG.integers(0, 256, (1, 3, 4, 5), dtype=np.uint8)
+    expected = judge.reference(tmp_path / "m.onnx", {"x": (image.astype(np.float32) - 10) / 2})
+    agree(tmp_path / "m.tflite", {"x": image}, expected, litert)
+
+
+@pytest.mark.parametrize("opset", [1, 5, 6, 7])
+def test_the_added_nodes_are_not_of_the_models_opset(opset, tmp_path, litert, lowtide):
+    """Before 6 the type of a Cast was a text; before 7 one operand was only repeated where an attribute said so."""
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])], "g", [value("x", [1, 3, 4, 5])], [value("y", [1, 3, 4, 5])]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=3)
+    onnx.save(model, tmp_path / "m.onnx")
+    converted(tmp_path / "m.onnx", tmp_path / "m.tflite", "--input-uint8=x", "--mean=1,2,3", "--std=2")
+    image = RNG.integers(0, 256, (1, 3, 4, 5), dtype=np.uint8)
+    expected = np.maximum((image.astype(np.float32) - np.float32([1, 2, 3]).reshape(1, 3, 1, 1)) / 2, 0)
+    agree(tmp_path / "m.tflite", {"x": image}, {"y": expected}, litert)
+
+
 @pytest.mark.parametrize(
     "options, words",
     [

@@ -199,6 +199,44 @@ def test_constants_that_are_refused(text, words, tmp_path, lowtide):
     assert words in refusal(model, tmp_path, f"--const={name}={rest}")
 
 
+@pytest.mark.parametrize("form", ["list", "npy"])
+def test_names_of_inputs_and_files_with_equal_signs(form, tmp_path, litert, lowtide):
+    folder = tmp_path / "k=v"
+    folder.mkdir()
+    model = save(
+        tmp_path / "m.onnx",
+        [helper.make_node("Add", ["x", "c"], ["t"]), helper.make_node("Mul", ["t", "c=d"], ["y"])],
+        [value("x", [3]), value("c", [1]), value("c=d", [1])],
+        [value("y", [3])],
+    )
+    c, d = np.full(1, 4, np.float32), np.full(1, 5, np.float32)
+    np.save(folder / "c.npy", c)
+    np.save(folder / "d.npy", d)
+    given = ["4", "5"] if form == "list" else [str(folder / "c.npy"), str(folder / "d.npy")]
+    file = converted(model, tmp_path / "m.tflite", f"--const=c={given[0]}", f"--const=c=d={given[1]}")
+    assert [p.name for p in file.inputs] == ["x"]
+    x = RNG.normal(size=3).astype(np.float32)
+    agree(tmp_path / "m.tflite", {"x": x}, judge.reference(model, {"x": x, "c": c, "c=d": d}), litert)
+    if form == "npy":  # it is known as a file that is read
+        output = ["-o", tmp_path / "n.tflite"]
+        done = converter.run("convert", model, *output, f"--const=c={given[0]}", f"--report={given[0]}")
+        assert done.returncode == 2 and "is a file that an option reads" in done.stderr, done
+
+
+def test_integers_of_64_bits_without_a_sign(tmp_path, litert, lowtide):
+    model = save(
+        tmp_path / "m.onnx",
+        [helper.make_node("Concat", ["x", "c"], ["y"], axis=0)],
+        [value("x", [1], TensorProto.UINT64), value("c", [2], TensorProto.UINT64)],
+        [value("y", [3], TensorProto.UINT64)],
+    )
+    converted(model, tmp_path / "m.tflite", f"--const=c={2**63},{2**64 - 1}")
+    x, c = np.array([1], np.uint64), np.array([2**63, 2**64 - 1], np.uint64)
+    agree(tmp_path / "m.tflite", {"x": x}, judge.reference(model, {"x": x, "c": c}), litert)
+    for text in ("-1,2", f"{2**64},2"):
+        assert "is not a list of numbers of type u64" in refusal(model, tmp_path, f"--const=c={text}")
+
+
 def test_integers_must_fit(tmp_path, lowtide):
     model = save(
         tmp_path / "m.onnx",

@@ -8,13 +8,14 @@ import subprocess
 import sys
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import lowtide
 from lowtide.events import parse_event
 from tests.partition import models
-from tests.partition.models import FLOAT, Mixed, ints, node, numbers, typed, weight
+from tests.partition.models import BOOL, FLOAT, INT64, Mixed, ints, node, numbers, typed, weight
 from tests.partition.test_pieces import agree, partition, read, whole
 from tests.support import converter, json_schema
 
@@ -216,6 +217,146 @@ def test_halves_without_declarations(tmp_path):
     assert dtypes == {"b": "f16", "c": "f16"}
     with lowtide.Runner(tmp_path / "pieces") as runner:
         agree(runner.run(mixed.feed), whole(path, mixed.feed), 5e-3)
+
+
+# ---- Values that stay inside of a piece ----
+
+
+def optional(name, dtype=FLOAT, shape=(2, 3)):
+    of_tensor = helper.make_optional_type_proto(helper.make_tensor_type_proto(dtype, shape))
+    return helper.make_value_info(name, of_tensor)
+
+
+def branch(made):
+    return helper.make_graph([node("Optional", "b", made)], made, [], [optional(made)])
+
+
+def loop_body():
+    nodes = [node("Identity", "on", "on2"), node("Identity", "v", "v2")]
+    inputs = [typed("i", [], INT64), typed("on", [], BOOL), optional("v")]
+    return helper.make_graph(nodes, "body", inputs, [typed("on2", [], BOOL), optional("v2")])
+
+
+# The nodes between b = Relu(x) and y = Sin(e), and what to leave in ONNX.
+OPTIONALS = {
+    "plain": ([node("Optional", "b", "o"), node("OptionalGetElement", "o", "e")], "OptionalGetElement"),
+    "identity": (
+        [node("Optional", "b", "a"), node("Identity", "a", "o"), node("OptionalGetElement", "o", "e")],
+        "Identity",
+    ),
+    "if": (
+        [
+            node("If", "c", "o", then_branch=branch("o1"), else_branch=branch("o2")),
+            node("OptionalGetElement", "o", "e"),
+        ],
+        "OptionalGetElement",
+    ),
+    "loop": (
+        [
+            node("Optional", "b", "a"),
+            node("Loop", "two,c,a", "o", body=loop_body()),
+            node("OptionalGetElement", "o", "e"),
+        ],
+        "OptionalGetElement",
+    ),
+}
+
+
+@pytest.mark.parametrize("name, is_declared", [("plain", True), *((name, False) for name in OPTIONALS)])
+@pytest.mark.parametrize("opset", [15, 18])
+@pytest.mark.parametrize("dtype", [FLOAT, TensorProto.FLOAT16])
+def test_optionals_are_no_tensors(name, is_declared, opset, dtype, tmp_path):
+    """TFLite has the tensor in place of the optional; a piece for ONNX Runtime that declares it as one does not load."""
+    nodes, excluded = OPTIONALS[name]
+    if opset < 16 and name != "plain":
+        pytest.skip("other operators take optionals since 16")
+    if dtype != FLOAT and name in ("if", "loop"):
+        pytest.skip("their types are declared as f32 above")
+    mixed = Mixed(
+        [node("Relu", "x", "b"), *nodes, node("Sin", "e", "y")],
+        [typed("x", [2, 3], dtype), typed("c", [], BOOL)],
+        [typed("y", [2, 3], dtype)],
+        {"x": numbers(2, 3).astype(helper.tensor_dtype_to_np_dtype(dtype)), "c": np.array(True)},
+        [ints("two", 2)],
+        value_info=[optional("o", dtype)] if is_declared else [],
+        opset=opset,
+    )
+    path = mixed.save(tmp_path / "m.onnx")
+    shown = partition(path, tmp_path / "pieces", "--prefer", "coverage", "--exclude-op", excluded)
+    assert "not known" not in shown
+    manifest = read(tmp_path / "pieces")
+    assert "".join(piece["runtime"][0] for piece in manifest["pieces"]) == "tot"
+    assert [of["name"] for of in manifest["values"]] == ["b", "e"]
+    with lowtide.Runner(tmp_path / "pieces") as runner:
+        agree(runner.run(mixed.feed), whole(path, mixed.feed), 2e-3)
+
+
+def test_an_optional_of_known_integers(tmp_path):
+    """An initializer in its place would be a tensor."""
+    mixed = Mixed(
+        [
+            node("Shape", "x", "s"),
+            node("Optional", "s", "o"),
+            node("OptionalGetElement", "o", "e"),
+            node("Expand", "w,e", "y"),
+        ],
+        [typed("x", [2, 3])],
+        [helper.make_tensor_value_info("y", FLOAT, None)],
+        {"x": numbers(2, 3)},
+        [weight("w", 1, 1)],
+        value_info=[optional("o", INT64, [2])],
+        opset=15,
+    )
+    path = mixed.save(tmp_path / "m.onnx")
+    partition(path, tmp_path / "pieces", "--prefer", "coverage", "--exclude-op", "OptionalGetElement")
+    with lowtide.Runner(tmp_path / "pieces") as runner:
+        agree(runner.run(mixed.feed), whole(path, mixed.feed))
+
+
+@pytest.mark.parametrize("kind", ["BFLOAT16", "INT4", "UINT4"])
+def test_values_of_types_that_no_runner_hands_over(kind, tmp_path):
+    dtype = getattr(TensorProto, kind)
+    if kind == "BFLOAT16":
+        nodes = [node("Cast", "x", "h", to=dtype), node("Cast", "h", "y", to=FLOAT)]
+    else:
+        nodes = [
+            node("QuantizeLinear", "x,s,z", "h"),
+            node("Transpose", "h", "t"),
+            node("DequantizeLinear", "t,s,z", "y"),
+        ]
+    constants = [numpy_helper.from_array(np.float32(0.3), "s"), helper.make_tensor("z", dtype, [], [1])]
+    mixed = Mixed(nodes, [typed("x", [2, 3])], [helper.make_tensor_value_info("y", FLOAT, None)], {"x": numbers(2, 3)})
+    mixed.constants, mixed.opset = constants, 21
+    path = mixed.save(tmp_path / "m.onnx")
+    model = onnx.load(path)
+    model.ir_version = 10
+    onnx.save(model, path)
+    for left in {of.name for of in nodes}:
+        partition(path, tmp_path / left, "--prefer", "coverage", "--exclude-node", left)
+        with lowtide.Runner(tmp_path / left) as runner:
+            agree(runner.run(mixed.feed), whole(path, mixed.feed))
+
+
+@pytest.mark.parametrize("options", [("--prefer", "coverage"), ("--target", "onnx")])
+def test_known_integers_of_64_bits(options, tmp_path):
+    """Those of 2^63 and more are no negative numbers."""
+    large = np.array([2**63 + 5, 2**64 - 1], np.uint64)
+    mixed = Mixed(
+        [
+            node("Identity", "k", "same"),
+            node("Constant", "", "c", value=numpy_helper.from_array(large[:1], "c")),
+            node("Concat", "x,same,c", "y", axis=0),
+        ],
+        [typed("x", [1], TensorProto.UINT64)],
+        [typed("y", [4], TensorProto.UINT64)],
+        {"x": np.array([2**63], np.uint64)},
+        [numpy_helper.from_array(large, "k")],
+    )
+    mixed.nodes[1].input[:] = []
+    path = mixed.save(tmp_path / "m.onnx")
+    partition(path, tmp_path / "pieces", *options)
+    with lowtide.Runner(tmp_path / "pieces") as runner:
+        agree(runner.run(mixed.feed), whole(path, mixed.feed))
 
 
 # ---- --probe ----

@@ -93,6 +93,18 @@ def test_merge(model, tmp_path, program):
         lowtide.merge({"first": 3}, tmp_path / "none.tflite")
 
 
+def test_constants_as_arrays(tmp_path):
+    """An array of one dimension is the sequence of its numbers, exactly; one of none is a number."""
+    nodes = [onnx.helper.make_node("Mul", ["x", "c"], ["t"]), onnx.helper.make_node("Add", ["t", "d"], ["y"])]
+    inputs = [models.value(name, "float32", shape) for name, shape in (("x", [2]), ("c", [2]), ("d", []))]
+    path = models.save(tmp_path / "m.onnx", nodes, inputs, [models.value("y", "float32", [2])])
+    c, d, x = np.array([0.1, 3e38], np.float32), np.array(0.7, np.float32), np.array([3, 1], np.float32)
+    for given in (c, c.tolist(), tuple(c)):
+        lowtide.convert(path, tmp_path / "m.tflite", const={"c": given, "d": d})
+        with lowtide.Runner(tmp_path / "m.tflite") as runner:
+            np.testing.assert_array_equal(runner.run({"x": x})["y"], x * c + d)
+
+
 def test_the_way_back(model, tmp_path):
     lowtide.convert(model, tmp_path / "m.tflite")
     seen = []
@@ -237,6 +249,14 @@ def test_refused_nodes(count, tmp_path):
         (lambda: lowtide.convert("m.onnx", shape={"x": "1,2"}), "must be a sequence of int"),
         (lambda: lowtide.convert("m.onnx", shape={"x": [1.0]}), "must be an int"),
         (lambda: lowtide.convert("m.onnx", shape={1: [1]}), "a key of shape must be a str"),
+        (lambda: lowtide.convert("m.onnx", const={"x": b"123"}), r"const\['x'\] must be an int, not bytes"),
+        (lambda: lowtide.convert("m.onnx", const={"x": bytearray(b"1")}), "must be an int, not bytearray"),
+        (lambda: lowtide.convert("m.onnx", const={"x": memoryview(b"1")}), "must be an int, not memoryview"),
+        (lambda: lowtide.convert("m.onnx", const={"x": [b"1"]}), r"const\['x'\]\[0\] must be an int, not bytes"),
+        (lambda: lowtide.convert("m.onnx", const={"x": np.zeros((1, 2))}), "not an array of 2 dimensions"),
+        (lambda: lowtide.convert("m.onnx", const={"x": np.array(["1"])}), "must be an int, not str"),
+        (lambda: lowtide.convert("m.onnx", mean=bytearray(b"1")), "mean must be an int, not bytearray"),
+        (lambda: lowtide.convert("m.onnx", shape={"x": bytearray(b"1")}), "must be a sequence of int"),
         (lambda: lowtide.convert("m.onnx", layout={"x": 1}), "must be a str"),
         (lambda: lowtide.convert("m.onnx", weights_include=3), "weights_include must be"),
         (lambda: lowtide.convert("m.onnx", dry_run=1), "dry_run must be a bool"),

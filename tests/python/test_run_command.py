@@ -102,6 +102,9 @@ def test_saved_strings_are_no_pickles(command, tmp_path):
     assert command("run", "m.onnx", "--inputs", "x.npz", "--save", "y.npz").returncode == 0
     with np.load(tmp_path / "y.npz", allow_pickle=False) as got:
         np.testing.assert_array_equal(got["y"], x, strict=True)
+    np.savez(tmp_path / "x.npz", x=np.array([0x110000, 0x41], np.uint32).view("<U1").reshape(2, 1))
+    done = command("run", "m.onnx", "--inputs", "x.npz")
+    assert done.returncode == 2 and "x.npz: input 'x' has a character 0x110000" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -202,6 +205,11 @@ def test_the_error_is_the_last_line(both, command):
         (["run", "m.onnx", "--shape", "8"], 2, "--shape: '8' is not INPUT=EXTENTS"),
         (["run", "m.onnx", "--shape", "x=999999999999999999,8"], 2, "no array has as many elements"),
         (["run", "m.onnx", "--shape", "x=9999999999999,8"], 9, "not enough memory"),
+        (["run", "m.onnx", "--shape", "x=2,8", "--shape", "x=4,8"], 2, "--shape x is given twice"),
+        (["run", "m.onnx", "--save", "a.npz", "--save=b.npz"], 2, "option '--save' is given more than once"),
+        (["run", "m.onnx", "--save="], 2, "--save: the value is empty"),
+        (["run", "m.tflite", "--cache", ""], 2, "--cache: the value is empty"),
+        (["calibrate", "m.onnx", "--samples", "a", "--samples", "a"], 2, "option '--samples' is given more than once"),
         (["run", "m.onnx", "--seed", "-1"], 2, "--seed: '-1' is not a whole number of at least 0"),
         (["run", "m.onnx", "--outputs", "z"], 2, "no output or inner tensor"),
         (["run", "m.onnx", "--repeat", "0"], 2, "--repeat: '0' is not a whole number of at least 1"),

@@ -6,6 +6,7 @@ behaves otherwise is noticed here.
 """
 
 import logging
+import re
 import subprocess
 import sys
 import threading
@@ -123,6 +124,42 @@ def test_strings(tmp_path):
             np.testing.assert_array_equal(runner.run({"x": array})["y"], array.reshape(3, 2).astype(object))
 
 
+def _text(*codes):
+    """An array of one string, whatever the code points."""
+    return np.array(codes, np.uint32).view(f"<U{len(codes)}").reshape(1, 1)
+
+
+@pytest.mark.parametrize(
+    "array, error, words",
+    [
+        (np.array([["a"]]).astype(">U1"), lowtide.Usage, "has big-endian bytes; give array.astype('object')"),
+        (_text(0x41, 0x110000), lowtide.Usage, "has a character 0x110000, which Unicode does not have"),
+        (_text(0xFFFFFFFF), lowtide.Usage, "has a character 0xffffffff"),
+        (_text(0x41, 0xD800), lowtide.Usage, "has a string that cannot be UTF-8"),
+        (np.array([["\ud800"]], object), lowtide.Usage, "has a string that cannot be UTF-8"),
+        (np.array([[b"a"]], object), TypeError, "must have elements of str, not bytes"),
+        (np.array([[None]], object), TypeError, "must have elements of str, not NoneType"),
+        (np.array([[1]], object), TypeError, "must have elements of str, not int"),
+        (np.array([[b"a"]]), lowtide.Usage, "is object, not bytes8"),
+    ],
+)
+def test_strings_that_onnx_runtime_does_not_check(array, error, words, tmp_path):
+    """It crashes at code points that are none, and takes b'a' for the four characters "b'a'"."""
+    with lowtide.Runner(models.identity(tmp_path / "m.onnx", "string", (1, 1), (1, 1))) as runner:
+        with pytest.raises(error, match=re.escape(f"input 'x' {words}")):
+            runner.run({"x": array})
+        assert runner.run({"x": np.array([["\U0010ffff"]])})["y"].tolist() == [["\U0010ffff"]]
+        assert runner.run({"x": np.array([[""]], "U1")})["y"].tolist() == [[""]]
+
+
+@pytest.mark.skipif(not hasattr(np, "dtypes") or not hasattr(np.dtypes, "StringDType"), reason="numpy before 2")
+@pytest.mark.parametrize("element", ["string", "float32"])
+def test_strings_of_a_type_without_byte_order(element, tmp_path):
+    path = models.identity(tmp_path / "m.onnx", element, (1, 1), (1, 1))
+    with lowtide.Runner(path) as runner, pytest.raises(lowtide.Usage, match="not StringDType"):
+        runner.run({"x": np.array([["a"]], np.dtypes.StringDType())})
+
+
 @pytest.mark.parametrize("options", [{}, {"cache": "packed"}, {"kernels": "builtin"}])
 def test_inputs_and_outputs_without_elements(options, tmp_path, monkeypatch):
     """For which CompiledModel makes no buffers."""
@@ -137,6 +174,36 @@ def test_inputs_and_outputs_without_elements(options, tmp_path, monkeypatch):
             got = runner.run({"e": x[:0], "x": x})
             np.testing.assert_array_equal(got["y"], x)
             assert got["z"].shape == (0, 3)
+
+
+@pytest.mark.parametrize("options", [{}, {"cache": "packed"}, {"cache": "packed", "kernels": "xnnpack"}])
+def test_a_dynamic_input_without_elements(options, tmp_path, monkeypatch):
+    """Packed weights in a file need CompiledModel; where the model is run without it for once, it stays loaded."""
+    monkeypatch.chdir(tmp_path)
+    nodes = [
+        helper.make_node("ReduceSum", ["x", "axes"], ["s"], keepdims=1),
+        helper.make_node("MatMul", ["s", "w"], ["y"]),
+    ]
+    constants = {"axes": np.array([0]), "w": RNG.random((3, 4), dtype=np.float32)}
+    inputs, outputs = [models.value("x", "float32", ["n", 3])], [models.value("y", "float32", [1, 4])]
+    path = models.save(tmp_path / "m.onnx", nodes, inputs, outputs, constants)
+    with lowtide.Runner(models.converted(path), **options) as runner:
+        choice = runner.choice
+        assert ("mapped file" in choice) == ("cache" in options)
+        for rows in (2, 0, 3, 0):
+            x = RNG.random((rows, 3), dtype=np.float32)
+            expected = x.sum(0, keepdims=True) @ constants["w"]
+            np.testing.assert_allclose(runner.run({"x": x})["y"], expected, rtol=1e-5)
+        assert runner.choice == choice
+
+
+def test_names_are_listed_once(tmp_path):
+    path = models.product(tmp_path / "m.onnx", A)
+    for file in (path, models.converted(path)):
+        with lowtide.Runner(file) as runner, pytest.raises(lowtide.Usage, match="no output or inner tensor") as caught:
+            runner.run({"x": X}, ["nothing like it"])
+        names = str(caught.value).split("there are ")[1].split(", ")
+        assert len(names) == len(set(names))
 
 
 def test_scalars_and_arrays_without_elements(tmp_path):
@@ -507,16 +574,31 @@ def test_signatures(cache, tmp_path):
                     runner.run({"x": X}, ["x"])
 
 
-def test_a_model_with_weights_in_the_onnx_file(tmp_path):
-    path = models.two_products(tmp_path / "m.onnx", *(RNG.random((128, 128), dtype=np.float32) for _ in range(2)))
+@pytest.fixture
+def in_place(tmp_path):
+    """A model whose .tflite file has its weights in the .onnx model's file, and both files."""
+    nodes = [
+        helper.make_node("Gemm", ["x", "w"], ["h"], transB=1),
+        helper.make_node("ReduceMax", ["h", "axes"], ["y"], keepdims=0),
+    ]
+    inputs, outputs = [models.value("x", "float32", ["n", 128])], [models.value("y", "float32", [128])]
+    constants = {"w": RNG.random((128, 128), dtype=np.float32), "axes": np.array([0])}
+    path = models.save(tmp_path / "m.onnx", nodes, inputs, outputs, constants, opset=18)
+    onnx.save(onnx.load(path), path, save_as_external_data=True, location="m.data")
     out = lowtide.convert(path, tmp_path / "m.tflite", weights="in-place").output
-    if not tflite_header.read_header(str(out)).external_files:
-        pytest.skip("no weight of this model is at an offset that is read in place")
+    assert tflite_header.read_header(str(out)).external_files
+    return path, out
+
+
+def test_a_model_with_weights_in_the_onnx_file(in_place):
     x = RNG.random((2, 128), dtype=np.float32)
-    with lowtide.Runner(path) as of_onnx, lowtide.Runner(out) as runner:
+    with lowtide.Runner(in_place[0]) as of_onnx, lowtide.Runner(in_place[1]) as runner:
         np.testing.assert_allclose(runner.run({"x": x})["y"], of_onnx.run({"x": x})["y"], rtol=1e-4)
         with pytest.raises(lowtide.Unsupported, match="weights in other files"):
             runner.run({"x": x}, [runner.tensors[0]])
+        with pytest.raises(lowtide.Unsupported, match="input 'x' has no elements; .*weights in other files"):
+            runner.run({"x": x[:0]})
+        np.testing.assert_allclose(runner.run({"x": x})["y"], of_onnx.run({"x": x})["y"], rtol=1e-4)
 
 
 # ---- Facts about LiteRT's CompiledModel --------------------------------------------------------------------------------

@@ -32,12 +32,12 @@ void add_quantize_options(CLI::App& command, ConversionOptions& options) {
   file_option(command.add_option("--ranges", options.ranges,
                                  "the ranges of the model's tensors for --quantize, written by lowtide calibrate"))
       ->group(kQuantizeOptions);
-  command
-      .add_option("--range", options.range,
+  text_option(command.add_option(
+                  "--range", options.range,
                   "how a tensor's range is chosen from the values that calibration found (default: as the ranges file "
                   "recommends, else mse). mse: the smallest error; minmax: the whole range; percentile:P: the middle P "
-                  "percent of the values")
-      ->type_name("METHOD")
+                  "percent of the values"),
+              "METHOD")
       ->group(kQuantizeOptions);
   command.add_flag("--per-tensor", options.per_tensor, "one scale for all channels of a weight, with --quantize")
       ->group(kQuantizeOptions);
@@ -82,14 +82,14 @@ void add_interface_options(CLI::App& command, ConversionOptions& options, Comman
                                      "an input accepts raw images, numbers from 0 to 255, and the model computes (x - "
                                      "mean) / std itself (may be repeated)"),
                   "INPUT");
-  command
-      .add_option(
+  text_option(
+      command.add_option(
           "--mean", options.mean,
           "the mean for --input-uint8: one number, or one for each channel (default: 0). Without --input-uint8, "
-          "the metadata says that the application must normalize")
-      ->type_name("N,...");
-  command.add_option("--std", options.std, "the divisor for --input-uint8, in the same form (default: 1)")
-      ->type_name("N,...");
+          "the metadata says that the application must normalize"),
+      "N,...");
+  text_option(command.add_option("--std", options.std, "the divisor for --input-uint8, in the same form (default: 1)"),
+              "N,...");
   file_option(command.add_option("--labels", options.labels,
                                  "a text file with a label in each line, stored with the output whose last axis has as "
                                  "many elements"));
@@ -115,13 +115,13 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options, Comma
   names_option(command, "--outputs", options.outputs,
                "the values that are outputs, instead of the model's own; what they do not need is left out (may be "
                "repeated)");
-  command
-      .add_option(
+  text_option(
+      command.add_option(
           "--for", options.made_for,
           "gpu: also use forms that a GPU delegate accepts but that are slower on a CPU, and list the operators "
           "that stay on the CPU. FILE.json, or the name of a target of lowtide partition: only list what that "
-          "target does not accept")
-      ->type_name("TARGET");
+          "target does not accept"),
+      "TARGET");
   repeated_option(command.add_option("--layout", options.layouts,
                                      std::string("give an input or output TFLite's axis order (nhwc) instead of ONNX's "
                                                  "(nchw)") +
@@ -164,11 +164,11 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options, Comma
                 "refuse a model of which a node is computed in fewer bits than it says (f64 in f32, i64 in i32), and "
                 "list those nodes")
       ->group(kWeightOptions);
-  command
-      .add_option("--custom-ops", options.custom_ops,
+  text_option(command.add_option(
+                  "--custom-ops", options.custom_ops,
                   "allow: nodes that cannot be converted become custom operators, for which the application brings "
-                  "kernels; allow=Op,domain:Op: all nodes of these operators do")
-      ->type_name("allow")
+                  "kernels; allow=Op,domain:Op: all nodes of these operators do"),
+              "allow")
       ->group(kCustomOptions);
   file_option(command.add_option("--custom-ops-map", options.custom_ops_map,
                                  "a JSON file with names, versions, axis orders and output shapes of custom operators"))
@@ -181,7 +181,7 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options, Comma
       command.add_option("--threads", options.threads, "threads that write weights (default: 2, or 1 on one core)"), 1,
       256)
       ->group(kResourceOptions);
-  choice_option(repeated_option(command.add_option_function<std::vector<std::string>>(
+  repeated_option(choice_option(command.add_option_function<std::vector<std::string>>(
                                     "--io",
                                     [&options](const std::vector<std::string>& modes) {
                                       for (const std::string& io : modes) {
@@ -193,8 +193,8 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options, Comma
                                     },
                                     "int8, uint8 or float: the type of a quantized model's inputs and outputs; mmap "
                                     "(the default) or pread: how the model's files are read (may be repeated)"),
-                                "MODE"),
-                {"int8", "uint8", "float", "mmap", "pread"}, "MODE")
+                                {"int8", "uint8", "float", "mmap", "pread"}, "MODE"),
+                  "MODE")
       ->group(kResourceOptions);
   add_zstd_ratio(command, options.max_zstd_ratio);
   add_follow_links(command, options.follow_links);
@@ -251,8 +251,8 @@ CLI::App* add_convert(CLI::App& app, ConvertCommand& options) {
       ->add_flag("--external-data", options.external_data,
                  "write weights into a file next to the ONNX model, as is always done for models over 2 GiB")
       ->group(kOnnxOptions);
-  command->add_option("--dump-after", options.dump_after, "print the graph after this pass, such as lower")
-      ->type_name("PASS")
+  text_option(command->add_option("--dump-after", options.dump_after, "print the graph after this pass, such as lower"),
+              "PASS")
       ->group(kMessageOptions);
   command->footer(
       "Examples:\n"
@@ -397,8 +397,8 @@ CLI::App* add_make_model(CLI::App& app, MakeModelCommand& options) {
 
 CLI::App* add_ops(CLI::App& app, OpsCommand& options) {
   CLI::App* command = app.add_subcommand("ops", "List the ONNX operators that can be converted, and what they become.");
-  command->add_option("operator", options.name, "one operator, such as Conv or com.microsoft.Gelu")
-      ->type_name("OPERATOR");
+  text_option(command->add_option("operator", options.name, "one operator, such as Conv or com.microsoft.Gelu"),
+              "OPERATOR");
   command->add_flag("--json", options.json, "print JSON");
   add_errors_option(*command);
   command->footer(
@@ -414,8 +414,8 @@ CLI::App* add_ops(CLI::App& app, OpsCommand& options) {
 CLI::App* add_doctor(CLI::App& app, DoctorCommand& options) {
   CLI::App* command =
       app.add_subcommand("doctor", "Show what on this machine can limit a conversion: memory limits, disk, kernel.");
-  command->add_option("folder", options.folder, "the folder of the output (default: the current one)")
-      ->type_name("FOLDER");
+  text_option(command->add_option("folder", options.folder, "the folder of the output (default: the current one)"),
+              "FOLDER");
   command->add_flag("--json", options.json, "print JSON");
   add_errors_option(*command);
   command->footer(
@@ -432,8 +432,7 @@ CLI::App* add_generate_docs(CLI::App& app, DocsCommand& options) {
   CLI::App* command = app.add_subcommand(
       kDocsName, "Write manual pages and completions of bash, zsh and fish, in the folders of a share/ folder.");
   command->group("");  // not shown by --help
-  command->add_option("folder", options.folder, "the share/ folder, such as ~/.local/share")
-      ->type_name("FOLDER")
+  text_option(command->add_option("folder", options.folder, "the share/ folder, such as ~/.local/share"), "FOLDER")
       ->required();
   command->footer("Examples:\n  lowtide generate-docs ~/.local/share");
   return command;
@@ -456,6 +455,20 @@ void replace_help(std::vector<std::string>& arguments) {
   if (arguments.empty() || arguments[0] != "help") return;
   arguments.erase(arguments.begin());
   arguments.push_back("--help");
+}
+
+// `--name=` becomes `--name ""`: CLI11 takes the next argument for its value where nothing is behind the '='.
+void divide_empty_values(std::vector<std::string>& arguments) {
+  std::vector<std::string> out;
+  bool are_options = true;
+  for (std::string& argument : arguments) {
+    are_options = are_options && argument != "--";
+    const bool is_empty = are_options && argument.starts_with("--") && argument.find('=') == argument.size() - 1;
+    if (is_empty) argument.pop_back();
+    out.push_back(std::move(argument));
+    if (is_empty) out.emplace_back();
+  }
+  arguments = std::move(out);
 }
 
 }  // namespace
@@ -511,6 +524,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   check_command_name(commands, kDocsName, arguments);
   if (!is_option(arguments[0])) check_dashes(arguments, *app.get_subcommand(arguments[0]));
   check_flags(arguments, is_option(arguments[0]) ? app : *app.get_subcommand(arguments[0]));
+  divide_empty_values(arguments);
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the end
   try {
     app.parse(arguments);

@@ -81,6 +81,10 @@ RecipeRef from_text(const onnx::ValueInfo& input, const std::string& text) {
   if (!stream::is_integer(input.dtype) && input.dtype != DType::kBool)
     usage_error(
         fmt::format("--const {}: an input of type {} cannot be frozen", input.name, stream::dtype_name(input.dtype)));
+  if (input.dtype == DType::kUint64) {
+    const std::vector<uint64_t> values = numbers_of<uint64_t>(input.name, input.dtype, text);
+    return stream::recipe::values(std::span(values), input.dtype, shape_for(input, values.size()));
+  }
   const std::vector<int64_t> values = numbers_of<int64_t>(input.name, input.dtype, text);
   const Shape shape = shape_for(input, values.size());
   const bool is_bool = input.dtype == DType::kBool;

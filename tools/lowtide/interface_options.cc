@@ -8,6 +8,8 @@
 #include <charconv>
 #include <cmath>
 #include <span>
+#include <string_view>
+#include <unordered_set>
 
 #include "layout/interface.h"
 #include "stream/error.h"
@@ -98,6 +100,16 @@ uint64_t channels_of(const onnx::ValueInfo& input, size_t values) {
   return 0;
 }
 
+// Of --const: names of inputs and of files may have '=' too, so the longest name that an input has is taken.
+std::pair<std::string, std::string> input_and_value(const onnx::Model& model, const std::string& text) {
+  const std::vector<std::string> names = layout::input_names(model);
+  const std::unordered_set<std::string_view> inputs(names.begin(), names.end());
+  for (size_t at = text.rfind('='); at != std::string::npos && at > 0; at = text.rfind('=', at - 1))
+    if (inputs.contains(std::string_view(text).substr(0, at)) && at + 1 < text.size())
+      return {text.substr(0, at), text.substr(at + 1)};
+  return name_and_value("--const", text);
+}
+
 std::string read_labels(const std::string& path) {
   constexpr uint64_t kMost = uint64_t{1} << 20;
   const auto file = stream::open_file(path);
@@ -142,7 +154,7 @@ void edit_interface(const ConversionOptions& options, const std::map<std::string
   layout::fix_dimensions(model, dims);
   std::map<std::string, stream::RecipeRef> constants;
   for (const std::string& text : options.constants) {
-    const auto [name, value] = name_and_value("--const", text);
+    const auto [name, value] = input_and_value(model, text);
     if (shapes.contains(name)) usage_error(fmt::format("--const {} and --shape {} exclude each other", name, name));
     const onnx::ValueInfo& input = layout::find_input(model, "--const", name);
     if (!constants.emplace(name, input_constant(model, input, value)).second)

@@ -58,6 +58,10 @@ CLI::Option* file_option(CLI::Option* option) { return option->check(not_empty("
 
 CLI::Option* name_option(CLI::Option* option) { return option->check(not_empty("the name"))->type_name("NAME"); }
 
+CLI::Option* text_option(CLI::Option* option, const std::string& type) {
+  return option->check(not_empty("the value"))->type_name(type);
+}
+
 CLI::Option* number_option(CLI::Option* option, uint64_t least, uint64_t most) {
   CLI::Validator in_range(
       [=](std::string& text) {
@@ -84,7 +88,7 @@ CLI::Option* choice_option(CLI::Option* option, const std::vector<std::string>& 
 }
 
 CLI::Option* repeated_option(CLI::Option* option, const std::string& type) {
-  return option->type_name(type)->allow_extra_args(false);
+  return text_option(option, type)->allow_extra_args(false);
 }
 
 // CLI11's own way to divide a text takes the next option for a name where a text has commas only.

@@ -16,9 +16,11 @@ CLI::Option* size_option(CLI::Option* option);
 CLI::Option* file_option(CLI::Option* option);
 // The same for a name of something else.
 CLI::Option* name_option(CLI::Option* option);
+// The same for any other text.
+CLI::Option* text_option(CLI::Option* option, const std::string& type);
 CLI::Option* number_option(CLI::Option* option, uint64_t least, uint64_t most);
 CLI::Option* choice_option(CLI::Option* option, const std::vector<std::string>& names, const std::string& type);
-// One value each time that it is given.
+// One value each time that it is given, not empty.
 CLI::Option* repeated_option(CLI::Option* option, const std::string& type);
 // Names with commas between them; may be repeated.
 CLI::Option* names_option(CLI::App& command, const std::string& name, std::vector<std::string>& names,

@@ -41,9 +41,12 @@ void check_log_place(const std::string& log, const fs::path& output) {
 }
 
 std::vector<std::string> option_files(const ConversionOptions& options) {
-  // Of --for and --const only some values name files; the others are not found.
+  // Of --for and --const only some values name files; the others are not found. Nor is what begins behind another '='
+  // than the one before the file's name: names of inputs and files may have some too.
   std::vector<std::string> out = {options.ranges, options.labels, options.custom_ops_map, options.made_for};
-  for (const std::string& constant : options.constants) out.push_back(constant.substr(constant.find('=') + 1));
+  for (const std::string& constant : options.constants)
+    for (size_t at = constant.find('='); at != std::string::npos; at = constant.find('=', at + 1))
+      out.push_back(constant.substr(at + 1));
   return out;
 }
 

@@ -35,11 +35,11 @@ CLI::App* add_partition(CLI::App& app, PartitionCommand& options) {
   file_option(command->add_option("-o,--output", options.output,
                                   "the folder to make, with the pieces and manifest.json (default: the model's name "
                                   "with .pieces)"));
-  command
-      ->add_option("--target", options.target,
-                   "what the pieces are for, instead of TFLite on the CPU: nnapi, coreml, tidl, onnx (all of it in "
-                   "ONNX Runtime, for --max-piece), or a description (.json)")
-      ->type_name("TARGET");
+  text_option(command->add_option(
+                  "--target", options.target,
+                  "what the pieces are for, instead of TFLite on the CPU: nnapi, coreml, tidl, onnx (all of it in "
+                  "ONNX Runtime, for --max-piece), or a description (.json)"),
+              "TARGET");
   choice_option(
       command->add_option("--prefer", options.prefer,
                           "cheap (the default): the lowest cost, where nodes that TFLite can run may stay in "

@@ -8,13 +8,15 @@ import difflib
 import math
 import re
 from collections.abc import Sequence
-from typing import Any, Callable, NoReturn
+from typing import Any, Callable, NoReturn, TypeVar
 
 from . import memory
 from .errors import Usage
 
+_Value = TypeVar("_Value")
 _REQUIRED = "the following arguments are required: "
 _EXCLUDED = "not allowed with argument "
+_REPEATED = "is given more than once"
 
 
 def whole_number(least: int) -> Callable[[str], int]:
@@ -61,6 +63,22 @@ def given_layout(text: str) -> tuple[str, str]:
     return name, order
 
 
+def by_name(option: str, given: Sequence[tuple[str, _Value]]) -> dict[str, _Value]:
+    """What was given for each name.
+
+    Raises
+    ------
+    Usage
+        For a name that is given twice.
+    """
+    out: dict[str, _Value] = {}
+    for name, value in given:
+        if name in out:
+            raise Usage(f"{option} {name} is given twice")
+        out[name] = value
+    return out
+
+
 def given_size(text: str) -> str:
     """A type for `add_argument`: a size such as 64M, left as it is."""
     try:
@@ -88,9 +106,31 @@ def _explained(error: argparse.ArgumentError) -> str:
         return f"option '{name}' needs a value"
     if error.message.startswith("ignored explicit argument "):
         return f"option '{name}' takes no value"
+    if error.message == _REPEATED:
+        return f"option '{name}' {_REPEATED}"
     if error.message.startswith(_EXCLUDED):
         return f"options '{error.message[len(_EXCLUDED) :]}' and '{name}' exclude each other"
     return f"{name}: {error.message}" if name else error.message
+
+
+class _Once(argparse.Action):
+    """An option with one value: argparse itself takes the last of several."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        assert isinstance(parser, CommandParser)
+        if self.option_strings:
+            if self.dest in parser.given:
+                raise argparse.ArgumentError(self, _REPEATED)
+            if values == "":
+                raise argparse.ArgumentError(self, "the value is empty")
+            parser.given.add(self.dest)
+        setattr(namespace, self.dest, values)
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -112,6 +152,8 @@ class CommandParser(argparse.ArgumentParser):
             allow_abbrev=False,
             exit_on_error=False,
         )
+        self.register("action", None, _Once)  # of an option for which no other action is chosen
+        self.given: set[str] = set()
 
     def parse(self, argv: Sequence[str]) -> argparse.Namespace:
         """The arguments.
@@ -141,6 +183,7 @@ class CommandParser(argparse.ArgumentParser):
         Usage
             As `parse`, but for what is unknown.
         """
+        self.given.clear()
         try:
             return self.parse_known_args(argv)
         except argparse.ArgumentError as error:

@@ -25,6 +25,7 @@ from .output_path import temporary_folder, writing
 from .program import Child, Finished, Program, examine, failure, find_program
 
 PathLike = Union[str, "os.PathLike[str]"]
+_NO_LISTS = (str, bytes, bytearray, memoryview)  # sequences, those of bytes even of int
 
 
 @runtime_checkable
@@ -114,7 +115,7 @@ def _mapping(name: str, value: object) -> Mapping[Any, Any]:
 def _shapes(value: object) -> list[str]:
     lines = []
     for key, extents in _mapping("shape", value).items():
-        if isinstance(extents, (str, bytes)) or not isinstance(extents, Sequence):
+        if isinstance(extents, _NO_LISTS) or not isinstance(extents, Sequence):
             raise TypeError(f"shape[{key!r}] must be a sequence of int, not {type(extents).__name__}")
         if not extents:
             raise Usage(
@@ -136,10 +137,20 @@ def _scalar(name: str, value: object) -> str:
     return _number(name, value)
 
 
+def _without_array(name: str, value: Any) -> Any:
+    """An array as what it has: a number, or a list of them."""
+    if isinstance(value, _NO_LISTS) or not (hasattr(value, "tolist") and hasattr(value, "ndim")):
+        return value
+    if value.ndim > 1:
+        raise TypeError(f"{name} must be a number or a sequence of numbers, not an array of {value.ndim} dimensions")
+    return value.tolist()
+
+
 def _numbers(name: str, value: object) -> list[str]:
-    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
-        return [",".join(_scalar(f"{name}[{i}]", number) for i, number in enumerate(value))]
-    return [_scalar(name, value)]
+    given = _without_array(name, value)
+    if isinstance(given, Sequence) and not isinstance(given, _NO_LISTS):
+        return [",".join(_scalar(f"{name}[{i}]", number) for i, number in enumerate(given))]
+    return [_scalar(name, given)]
 
 
 def _constants(value: object) -> list[str]:
@@ -148,10 +159,8 @@ def _constants(value: object) -> list[str]:
         name = f"const[{key!r}]"
         if isinstance(constant, (str, os.PathLike)):
             lines.append(key + "=" + _path(name, constant))
-        elif isinstance(constant, Sequence):
-            lines.append(key + "=" + ",".join(_scalar(f"{name}[{i}]", number) for i, number in enumerate(constant)))
         else:
-            lines.append(key + "=" + _scalar(name, constant))
+            lines += [key + "=" + text for text in _numbers(name, constant)]
     return lines
 
 
@@ -444,7 +453,7 @@ def convert(
     dim : mapping of str to int, optional
         Extents of dynamic dimensions of inputs, by their names.
     const : mapping, optional
-        Inputs to freeze: to a number, a sequence of numbers, or the contents of a .npy file.
+        Inputs to freeze: to a number, a sequence of numbers (or an array of one dimension), or the contents of a .npy file.
     outputs : str or sequence of str, optional
         The values that are outputs, instead of the model's own.
     input_uint8 : str or sequence of str, optional

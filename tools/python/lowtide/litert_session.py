@@ -419,21 +419,42 @@ class LitertSession:
                 f"{self._path}: only the main subgraph gives inner tensors, not signature {self._signature.key!r}",
                 file=self._path,
             )
-        form = dataclasses.replace(self._form, cached=False)
-        if form.kernels == "xnnpack" and not self._room_for_a_copy()[0]:
-            if self._pinned:
-                raise Budget(
-                    f"{self._path}: inner tensors need weights packed in memory, "
-                    f"{memory.in_mib(self._header.constant_bytes)}, for which there is no room; give kernels='builtin'",
-                    file=self._path,
-                )
-            form = self._unpacked("builtin")
+        form = self._interpretable("inner tensors need")
         os.close(open_regular(self._path))  # a file that is gone is found while there is a model
         self._unload()
         self._model = self._loaded(
             lambda: _Interpreted(self._modules[0], self._path, self._signature, form.kernels, form.threads, True)
         )
         self._form, self._keeps = form, True
+
+    def _interpretable(self, need: str) -> _Form:
+        """The form as Interpreter can have it, which takes no packed weights from a file."""
+        form = dataclasses.replace(self._form, cached=False)
+        if form.kernels == "xnnpack" and not self._room_for_a_copy()[0]:
+            if self._pinned:
+                raise Budget(
+                    f"{self._path}: {need} weights packed in memory, "
+                    f"{memory.in_mib(self._header.constant_bytes)}, for which there is no room; give kernels='builtin'",
+                    file=self._path,
+                )
+            form = self._unpacked("builtin")
+        return form
+
+    def _model_for(self, inputs: Mapping[str, Array]) -> Any:
+        """The model that is loaded, or one for this run: CompiledModel has no buffers without elements."""
+        empty = next((name for name, array in inputs.items() if array.size == 0), None)
+        if empty is None or not isinstance(self._model, _Compiled):
+            return self._model
+        if self._header.external_files:
+            raise Unsupported(
+                f"{self._path}: input {empty!r} has no elements; LiteRT's CompiledModel cannot do that, and nothing else "
+                "reads weights in other files",
+                file=self._path,
+            )
+        form = self._interpretable(f"input {empty!r}, which has no elements, needs")
+        return self._loaded(
+            lambda: _Interpreted(self._modules[0], self._path, self._signature, form.kernels, form.threads, False)
+        )
 
     def _inner_one(self, name: str) -> tuple[Tensor, np.dtype[Any]]:
         tensor = self._inner[name]
@@ -445,9 +466,10 @@ class LitertSession:
             self._keep_tensors()
         if self._model is None:  # it could not be loaded with its inner tensors
             self._form = self._load([self._form])
+        model = self._model_for(inputs)
         with captured() as errors:
             try:
-                return dict(self._model.run(inputs, wanted))
+                return dict(model.run(inputs, wanted))
             except Exception as error:
                 raise Unsupported(
                     f"{self._path}: LiteRT cannot run the model: {_words(error, errors())}", file=self._path

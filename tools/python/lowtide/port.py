@@ -103,7 +103,7 @@ def dtype_of(name: str | None, what: str) -> np.dtype[Any]:
 
 def unknown_name(what: str, name: str, names: Iterable[str]) -> Usage:
     """The error for a name that a model does not have."""
-    names = list(names)
+    names = list(dict.fromkeys(names))
     near = difflib.get_close_matches(name, names, 1)
     if near:
         return Usage(f"no {what} is called {name!r}; did you mean {near[0]!r}?")
@@ -118,15 +118,40 @@ def _byte_order(dtype: np.dtype[Any]) -> str:
     return {"<": "little", ">": "big"}.get(order, "")
 
 
+def _native(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    try:
+        return dtype.newbyteorder("=")
+    except TypeError:  # numpy's StringDType has no order of bytes
+        return dtype
+
+
 def _check_dtype(port: Port, dtype: np.dtype[Any]) -> None:
-    if dtype == port.dtype or (port.dtype == np.dtype(object) and dtype.kind == "U"):
+    native, is_text = _native(dtype), port.dtype == np.dtype(object) and dtype.kind == "U"
+    if dtype == port.dtype or (is_text and dtype == native):
         return
-    if dtype.newbyteorder("=") == port.dtype:
+    if is_text or native == port.dtype:
         raise Usage(
             f"input {port.name!r} has {_byte_order(dtype)}-endian bytes; give array.astype({port.dtype.name!r})",
             input=port.name,
         )
     raise Usage(f"input {port.name!r} is {port.dtype.name}, not {dtype.name}", input=port.name)
+
+
+def _checked_texts(name: str, array: Array) -> Array:
+    """Strings as objects. ONNX Runtime takes str() of what is no str, and crashes at a code point that no text has."""
+    if array.dtype.kind == "U" and array.dtype.itemsize:
+        codes = np.ascontiguousarray(array).reshape(-1).view(np.uint32)
+        if codes.size and codes.max() > sys.maxunicode:
+            raise Usage(f"input {name!r} has a character {codes.max():#x}, which Unicode does not have", input=name)
+    texts = array.astype(object)
+    for text in texts.flat:
+        if not isinstance(text, str):
+            raise TypeError(f"input {name!r} must have elements of str, not {type(text).__name__}")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise Usage(f"input {name!r} has a string that cannot be UTF-8: {error}", input=name) from error
+    return texts
 
 
 def _check_shape(port: Port, shape: Sequence[int], symbols: dict[str, tuple[int, str]]) -> None:
@@ -152,9 +177,9 @@ def checked_inputs(ports: Mapping[str, Port], given: Mapping[str, Any]) -> dict[
     Raises
     ------
     TypeError
-        If a value is not a numpy array.
+        If a value is not a numpy array, or an element of an array of objects not a str.
     Usage
-        If a name, dtype, byte order or shape is not the model's.
+        If a name, dtype, byte order or shape is not the model's, or strings are not Unicode.
     """
     if not isinstance(given, Mapping):
         raise TypeError(f"inputs must be a mapping of str to numpy.ndarray, not {type(given).__name__}")
@@ -162,8 +187,12 @@ def checked_inputs(ports: Mapping[str, Port], given: Mapping[str, Any]) -> dict[
         if name in ports and (not isinstance(array, np.ndarray) or isinstance(array, np.ma.MaskedArray)):
             raise TypeError(f"input {name!r} must be a numpy.ndarray, not {type(array).__name__}")
     check_types(ports, given)
-    # ascontiguousarray makes one dimension of none.
-    return {name: np.ascontiguousarray(given[name]).reshape(given[name].shape) for name in ports}
+    arrays = {}
+    for name, port in ports.items():
+        array = _checked_texts(name, given[name]) if port.dtype == np.dtype(object) else given[name]
+        # ascontiguousarray makes one dimension of none.
+        arrays[name] = np.ascontiguousarray(array).reshape(array.shape)
+    return arrays
 
 
 class Typed(Protocol):

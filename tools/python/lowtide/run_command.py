@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from . import memory
-from .command_options import CommandParser, given_shape, given_size, one_of, whole_number
+from .command_options import CommandParser, by_name, given_shape, given_size, one_of, whole_number
 from .errors import Io, Usage
 from .litert_session import KERNELS
 from .model_files import model_files
@@ -119,7 +119,7 @@ def _inputs(arguments: argparse.Namespace, runner: Runner) -> tuple[dict[str, Ar
         if arguments.shape:
             raise Usage("--shape is for random numbers, and --inputs has the arrays")
         return read_arrays(arguments.inputs, runner.inputs), []
-    shapes, lines = resolved_shapes(runner.inputs, dict(arguments.shape), arguments.model)
+    shapes, lines = resolved_shapes(runner.inputs, by_name("--shape", arguments.shape), arguments.model)
     return random_sample(runner.inputs, shapes, generator(arguments.seed)), lines
 
 

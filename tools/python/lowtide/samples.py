@@ -152,7 +152,8 @@ def read_arrays(path: str, ports: Mapping[str, Port]) -> dict[str, Array]:
     Raises
     ------
     NotFound, Usage
-        Usage: an array whose name, element type or shape does not fit. No element is read then.
+        Usage: an array whose name, element type or shape does not fit, of which no element is read then; strings that are
+        not Unicode.
     """
     with _arguments_file(path) as archive, contextlib.ExitStack() as stack:
         members = {name: stack.enter_context(contextlib.closing(archive.member(name))) for name in archive.names}
@@ -160,7 +161,7 @@ def read_arrays(path: str, ports: Mapping[str, Port]) -> dict[str, Array]:
             if name in ports:
                 member.take_type(ports[name])
         _check_types(path, ports, members)
-        return {name: member.read(member.shape) for name, member in members.items()}
+        return _checked(path, ports, {name: member.read(member.shape) for name, member in members.items()})
 
 
 def _why(error: BaseException) -> str:

@@ -9,7 +9,16 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .command_options import CommandParser, given_layout, given_shape, given_size, number, one_of, whole_number
+from .command_options import (
+    CommandParser,
+    by_name,
+    given_layout,
+    given_shape,
+    given_size,
+    number,
+    one_of,
+    whole_number,
+)
 from .difference import Difference
 from .errors import Different
 from .litert_session import KERNELS
@@ -205,8 +214,8 @@ def main(argv: Sequence[str]) -> int:
         inputs=arguments.inputs,
         random=arguments.random,
         seed=arguments.seed,
-        shape=dict(arguments.shape),
-        layout=dict(arguments.layout),
+        shape=by_name("--shape", arguments.shape),
+        layout=by_name("--layout", arguments.layout),
         kernels=arguments.kernels,
         optimization=arguments.optimization,
         signature=arguments.signature,
