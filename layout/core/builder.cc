@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "layout/core/builtin.h"
 #include "layout/core/integer_constant.h"
@@ -447,15 +448,31 @@ Val Builder::pack(std::span<const Val> parts, int axis) {
   return op(Kind::kPack, parts, PackOptions{axis});
 }
 
+bool Builder::may_have_no_element(Val x) const {
+  std::set<Dim> batches;
+  if (!graph.input_names.empty())  // not of a branch or a body, whose inputs may be any value
+    for (const ValueId in : graph.inputs)
+      if (const Shape& own = graph.at(in).shape; !own.empty())
+        for (const auto& term : graph.symbols.terms(own[0])) batches.insert(term.atoms.begin(), term.atoms.end());
+  const auto has_some = [&](const Symbols::Term& term) {
+    return term.factor > 0 && std::ranges::all_of(term.atoms, [&](const Dim atom) { return batches.contains(atom); });
+  };
+  return std::ranges::any_of(graph.at(x.id).shape, [&](const Dim dim) {
+    return dim == 0 || !std::ranges::all_of(graph.symbols.terms(dim), has_some);
+  });
+}
+
 std::vector<Val> Builder::unpack(Val x, int axis) {
   if (axis < 0) axis += rank(x);
   Dim count = dim(x, axis);
   if (!stream::is_static(count))
     throw stream::Unsupported("the dimension that is unpacked is not static",
                               "fix the inputs' shapes with --shape INPUT=...");
-  if (moves_exactly(Kind::kUnpack, x)) return ops(Kind::kUnpack, {x}, PackOptions{axis}, static_cast<int>(count));
+  const bool is_exact = moves_exactly(Kind::kUnpack, x);
+  if (is_exact && !may_have_no_element(x)) return ops(Kind::kUnpack, {x}, PackOptions{axis}, static_cast<int>(count));
   check_ops_left(static_cast<size_t>(count));
-  std::vector<Val> parts = slices(x, std::vector<int64_t>(static_cast<size_t>(count), 1), axis);
+  const std::vector<int64_t> ones(static_cast<size_t>(count), 1);
+  std::vector<Val> parts = is_exact ? split(x, ones, axis) : slices(x, ones, axis);
   for (Val& part : parts) part = squeeze(part, std::array{axis});
   return parts;
 }

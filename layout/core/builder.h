@@ -177,7 +177,11 @@ class Builder {
   Val gather_nd(Val x, Val indices) { return op(Kind::kGatherNd, {x, indices}); }
   Val scatter_nd(Val indices, Val updates, Val shape) { return op(Kind::kScatterNd, {indices, updates, shape}); }
   Val pack(std::span<const Val> parts, int axis);
-  std::vector<Val> unpack(Val x, int axis);  // or SLICEs and RESHAPEs, of data whose bits UNPACK would not keep
+  // Or parts and SQUEEZEs, where UNPACK would not keep the bits of the data, or may refuse them.
+  std::vector<Val> unpack(Val x, int axis);
+  // Whether a run may give x no element, such as a past of length 0: an extent is open, other than the batch, which is
+  // axis 0 of an input. LiteRT's UNPACK refuses such data.
+  bool may_have_no_element(Val x) const;
   Val fill(Val dims, Val value) { return op(Kind::kFill, {dims, value}); }
   Val range(Val start, Val limit, Val delta) { return op(Kind::kRange, {start, limit, delta}); }
   Val where(Val condition) { return op(Kind::kWhere, {condition}); }  // indices of non-zero elements, [count, rank] i64

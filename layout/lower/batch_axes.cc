@@ -73,6 +73,41 @@ std::optional<Indices> indices_of(const onnx::Node& node, size_t rank, const std
   return std::nullopt;
 }
 
+std::map<int64_t, int64_t> slice_starts(const onnx::Node& node, size_t rank,
+                                        const std::vector<std::optional<stream::Shape>>& contents) {
+  if (node.op_type != "Slice") return {};
+  // Inputs 1 and 3; attributes before opset 10.
+  const auto list = [&](size_t input, std::string_view name) -> std::optional<std::vector<int64_t>> {
+    if (const onnx::Attribute* given = node.find(name)) return given->ints;
+    if (input >= contents.size()) return std::nullopt;
+    return contents[input];
+  };
+  const auto starts = list(1, "starts"), axes = list(3, "axes");
+  const bool has_axes = node.find("axes") || (node.inputs.size() > 3 && !node.inputs[3].empty());
+  if (!starts || (has_axes && (!axes || axes->size() != starts->size()))) return {};
+  std::map<int64_t, int64_t> out;
+  for (size_t i = 0; i < starts->size(); ++i) {
+    const int64_t axis = has_axes ? (*axes)[i] : static_cast<int64_t>(i);
+    out.emplace(axis < 0 ? axis + static_cast<int64_t>(rank) : axis, (*starts)[i]);
+  }
+  return out;
+}
+
+bool is_of_channels(const onnx::Node& node, size_t k, size_t axis, size_t rank) {
+  static const std::set<std::string_view> kSecond = {"Conv",      "ConvInteger", "ConvTranspose", "DeformConv",
+                                                     "FusedConv", "NhwcConv",    "NhwcFusedConv"};
+  constexpr size_t kWeightsOfQLinearConv = 3;
+  if (k != (node.op_type == "QLinearConv" ? kWeightsOfQLinearConv : 1)) return false;
+  if (node.op_type == "NhwcConv") return axis == 0 || axis + 1 == rank;
+  return axis < 2 && (kSecond.contains(node.op_type) || node.op_type == "QLinearConv");
+}
+
+std::optional<size_t> axis_of_steps(const onnx::Node& node) {
+  const std::string_view type = node.op_type;
+  if (type != "LSTM" && type != "GRU" && type != "RNN" && type != "DynamicQuantizeLSTM") return std::nullopt;
+  return int_attribute(node, "layout") == 1 ? 1 : 0;
+}
+
 std::optional<int> einsum_label(const onnx::Node& node, size_t k, size_t axis, size_t rank) {
   constexpr int kEllipsis = 256;
   const onnx::Attribute* equation = node.op_type == "Einsum" ? node.find("equation") : nullptr;

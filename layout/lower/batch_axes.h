@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,17 @@ struct Indices {
 };
 // `inputs` are the shapes of all inputs, `rank` is that of the first.
 std::optional<Indices> indices_of(const onnx::Node& node, size_t rank, const std::vector<stream::Shape>& inputs);
+
+// Where a Slice starts along the axes that it cuts. `contents` are the integers of its inputs that are known; empty for
+// other operators, and where the starts or their axes are computed at run time.
+std::map<int64_t, int64_t> slice_starts(const onnx::Node& node, size_t rank,
+                                        const std::vector<std::optional<stream::Shape>>& contents);
+
+// `axis` of the input `k` counts the channels of a convolution's weights, by which its groups are divided.
+bool is_of_channels(const onnx::Node& node, size_t k, size_t axis, size_t rank);
+
+// The axis of input 0 that a recurrence takes step by step; nullopt for other operators.
+std::optional<size_t> axis_of_steps(const onnx::Node& node);
 
 // Axes of an Einsum's operands with equal labels are one; those of an ellipsis have labels, too. nullopt for others.
 std::optional<int> einsum_label(const onnx::Node& node, size_t k, size_t axis, size_t rank);

@@ -100,6 +100,7 @@ size_t BatchChange::begin(const onnx::Node& node, Builder& b, std::vector<Val>& 
     const bool is_onnx = node.domain.empty();
     if (!x.changed().empty() && is_onnx && node.op_type == "Reshape") derive_reshape(node, b, before, x, inputs);
     if (!x.changed().empty() && is_onnx && node.op_type == "Resize") derive_resize(node, b, before, x, inputs);
+    check_steps(node, x);
     if (is_onnx && node.op_type == "Flatten") {
       const int64_t axis = axis_attribute(node, 1, x.now.size());
       for (const size_t changed : x.changed())
@@ -107,9 +108,33 @@ size_t BatchChange::begin(const onnx::Node& node, Builder& b, std::vector<Val>& 
           holds_batch(fmt::format("it merges the batch, axis {}, with the axes before it", changed));
     }
   }
+  check_groups(node, before, record);
   check_indices(node, before, record);
   now_.push_back(std::move(record));
   return place;
+}
+
+// Of [1,1,C] either 1 is the batch; a recurrence takes its first axis for steps, of which there are no more now.
+void BatchChange::check_steps(const onnx::Node& node, const Reading& x) const {
+  const std::optional<size_t> steps = axis_of_steps(node);
+  if (!steps || !is_guessed_) return;
+  for (const size_t changed : x.changed())
+    if (changed == *steps)
+      holds_batch(
+          fmt::format("it would take the batch for its steps, axis {}: a Reshape before it has a constant shape, "
+                      "in which any axis of 1 may be the batch",
+                      changed));
+}
+
+// Weights of each sample are those of a group; a batch of 1 has one group.
+void BatchChange::check_groups(const onnx::Node& node, const Record& before, const Record& now) {
+  for (size_t k = 0; k < std::min(before.inputs.size(), now.inputs.size()); ++k) {
+    const Reading w{before.inputs[k], now.inputs[k]};
+    for (const size_t changed : w.changed())
+      if (is_of_channels(node, k, changed, w.now.size()))
+        holds_batch(fmt::format("its groups are the batch, which its weights follow at axis {}: {}, and {} before",
+                                changed, stream::to_string(w.now), stream::to_string(w.before)));
+  }
 }
 
 // Indices count samples, and with another batch there are others.
@@ -133,7 +158,7 @@ void BatchChange::check_indices(const onnx::Node& node, const Record& before, co
 }
 
 void BatchChange::derive_reshape(const onnx::Node& node, Builder& b, const Record& before, const Reading& x,
-                                 std::vector<Val>& inputs) const {
+                                 std::vector<Val>& inputs) {
   const bool has_input = before.contents.size() > 1;
   if (has_input && (!before.contents[1] || contents_of(b, inputs[1]) != before.contents[1])) return;  // it is computed
   if (!has_input) holds_batch("its shape is an attribute, which cannot follow the batch");
@@ -146,7 +171,9 @@ void BatchChange::derive_reshape(const onnx::Node& node, Builder& b, const Recor
   // The axes up to the batch are the input's own: the batch is one of them.
   bool same_front = target.size() > last && stood_for.size() == target.size();
   for (size_t i = 0; same_front && i <= last; ++i) same_front = stood_for[i] == x.before[i];
+  const auto is_one = [](const Shape& shape, size_t axis) { return axis < shape.size() && shape[axis] == 1; };
   if (same_front) {
+    if (is_one(x.before, last) && is_one(stood_for, last + 1) && !is_one(x.before, last + 1)) is_guessed_ = true;
     for (const size_t i : changed)
       if (target[i] != -1 && (target[i] != 0 || allow_zero)) target[i] = b.shape(inputs[0])[i];
     inputs[1] = b.dims(target, core::DType::kInt64);
@@ -155,6 +182,7 @@ void BatchChange::derive_reshape(const onnx::Node& node, Builder& b, const Recor
   if (changed.size() == 1) {
     const BatchReshape reshape{x.before, x.now, last, target, stood_for};
     if (const auto reading = reshape_for(reshape, batches_)) {
+      if (target[0] == 1 && (*reading)[0] != 1) is_guessed_ = true;
       if (*reading != target) inputs[1] = b.dims(*reading, core::DType::kInt64);
       return;
     }
@@ -203,6 +231,27 @@ void BatchChange::end(size_t place, Builder& b, const std::vector<Val>& outputs)
                               stream::to_string(shapes[i]), stream::to_string(before.outputs[i])));
     for (size_t k = 0; k < std::min(before.inputs.size(), now.inputs.size()); ++k)
       check_follows(before, now, k, {before.outputs[i], shapes[i]});
+    if (i == 0) check_slice(before, now, {before.outputs[0], shapes[0]});
+  }
+}
+
+// The same samples as before, which the new batch has more of, or not at all. Places from the end follow it.
+void BatchChange::check_slice(const Record& before, const Record& now, const Reading& y) {
+  if (now.inputs.empty() || now.inputs[0].size() != y.now.size()) return;
+  const Reading x{before.inputs[0], now.inputs[0]};
+  const auto starts = slice_starts(*now.node, x.now.size(), now.contents);
+  if (starts.empty() || starts != slice_starts(*before.node, x.before.size(), before.contents)) return;
+  for (const size_t changed : x.changed()) {
+    const auto start = starts.find(static_cast<int64_t>(changed));
+    if (start == starts.end() || y.now[changed] == 0 || y.now[changed] != y.before[changed]) continue;
+    // Beyond either end of both extents it stands for that end.
+    const Dim most = std::max(x.before[changed], x.now[changed]);
+    const bool is_known = x.before[changed] >= 0 && x.now[changed] >= 0;
+    const bool is_from_end =
+        is_known ? start->second >= most || (start->second < 0 && start->second >= -most) : start->second < 0;
+    if (!is_from_end)
+      holds_batch(fmt::format("it takes constant places along the batch, axis {}: {} from {}", changed,
+                              shown(y.now[changed]), start->second));
   }
 }
 

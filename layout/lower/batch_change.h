@@ -51,10 +51,13 @@ class BatchChange {
   struct Reading;  // one input or output, before and now
 
   void derive_reshape(const onnx::Node& node, core::Builder& b, const Record& before, const Reading& x,
-                      std::vector<core::Val>& inputs) const;
+                      std::vector<core::Val>& inputs);
   void derive_resize(const onnx::Node& node, core::Builder& b, const Record& before, const Reading& x,
                      std::vector<core::Val>& inputs) const;
+  void check_steps(const onnx::Node& node, const Reading& x) const;
+  static void check_groups(const onnx::Node& node, const Record& before, const Record& now);
   static void check_indices(const onnx::Node& node, const Record& before, const Record& now);
+  static void check_slice(const Record& before, const Record& now, const Reading& y);
   static void check_labels(const Record& before, const Record& now, size_t k, size_t axis);
   static bool other_decides(const Record& before, const Record& now, size_t k);
   // Throws where the input `k` follows the batch and the output `y` does not.
@@ -62,6 +65,8 @@ class BatchChange {
 
   std::set<OtherBatch> batches_;
   bool following_ = false;
+  // A reshape took a batch of 1 for the first of several axes of 1: what it gives may have the batch at another one.
+  bool is_guessed_ = false;
   size_t next_ = 0;
   std::vector<Record> records_;
   std::vector<Record> now_;  // of nodes that were begun and not ended: nodes with subgraphs are nested

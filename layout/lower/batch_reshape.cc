@@ -11,23 +11,42 @@ namespace {
 using stream::Dim;
 using stream::Shape;
 
-// Of extents that are known and not 0; nullopt for others, and where it is too large.
-std::optional<Dim> product_before(const Shape& shape, size_t end) {
-  Dim product = 1;
-  for (size_t i = 0; i < end; ++i)
-    if (shape[i] <= 0 || __builtin_mul_overflow(product, shape[i], &product)) return std::nullopt;
-  return product;
+// The product of the extents before an axis: a number, and symbols, in order.
+struct Front {
+  Dim number = 1;
+  std::vector<Dim> open;
+};
+
+// nullopt where an extent is 0, or the number too large.
+std::optional<Front> front_of(const Shape& shape, size_t axis) {
+  Front front;
+  for (size_t i = 0; i < axis; ++i) {
+    if (shape[i] < 0)
+      front.open.push_back(shape[i]);
+    else if (shape[i] == 0 || __builtin_mul_overflow(front.number, shape[i], &front.number))
+      return std::nullopt;
+  }
+  std::sort(front.open.begin(), front.open.end());
+  return front;
 }
 
 // A reshape keeps the order of the elements: what stands before the batch is as large in the output as in the input. Of
 // a larger axis a part may stand before the batch.
 bool may_hold(const BatchReshape& reshape, size_t axis, Dim batch) {
-  if (reshape.output[axis] <= 0 || reshape.output[axis] % batch != 0) return false;
-  const auto front = product_before(reshape.input, reshape.axis), out_front = product_before(reshape.output, axis);
+  const Dim extent = reshape.output[axis];
+  const bool is_open = extent < 0;
+  if (is_open ? reshape.target[axis] != -1 : extent == 0 || extent % batch != 0) return false;
+  const auto front = front_of(reshape.input, reshape.axis), out_front = front_of(reshape.output, axis);
   if (!front || !out_front) return false;
-  const Dim common = std::gcd(*front, *out_front);
-  const Dim parts = reshape.input[reshape.axis] / batch, out_parts = reshape.output[axis] / batch;
-  return parts % (*out_front / common) == 0 && out_parts % (*front / common) == 0;
+  if (is_open) {  // unless it ends before the batch
+    const Front end = *front_of(reshape.output, axis + 1);
+    return front->number % end.number != 0 || !std::ranges::includes(front->open, end.open);
+  }
+  // Numbers hold no symbol; of two products of symbols it is not known how they are related.
+  if (front->open != out_front->open) return !front->open.empty() && !out_front->open.empty();
+  const Dim common = std::gcd(front->number, out_front->number);
+  const Dim parts = reshape.input[reshape.axis] / batch, out_parts = extent / batch;
+  return parts % (out_front->number / common) == 0 && out_parts % (front->number / common) == 0;
 }
 
 bool has_behind_first(const Shape& target, Dim extent) {
@@ -55,12 +74,21 @@ std::optional<Shape> reshape_for_batch_of_one(const BatchReshape& reshape, Dim n
 std::optional<Shape> reshape_for_batch(const BatchReshape& reshape, const OtherBatch& batch) {
   const auto [before, now] = batch;
   if (before == 1) return reshape_for_batch_of_one(reshape, now);
-  std::vector<size_t> axes;
+  std::vector<size_t> axes;  // that are numbers in the target, or copied from the input
+  std::optional<size_t> open;
   for (size_t i = 0; i < reshape.output.size(); ++i) {
-    // What the model itself leaves open follows by itself.
-    const bool is_open = reshape.target[i] == -1 && (reshape.output[i] < 0 || may_hold(reshape, i, before));
-    if (is_open) return reshape.target;
-    if (may_hold(reshape, i, before)) axes.push_back(i);
+    if (!may_hold(reshape, i, before)) continue;
+    if (reshape.target[i] == -1)
+      open = i;
+    else
+      axes.push_back(i);
+  }
+  if (open) {
+    // What the model itself leaves open follows by itself, unless a number may be the batch instead: [-1,T,D] is read
+    // so, [N,-1,D] and [-1,N,D] are not.
+    const bool is_another =
+        std::ranges::any_of(axes, [&](size_t axis) { return axis < *open || reshape.output[axis] == before; });
+    return is_another ? std::nullopt : std::optional(reshape.target);
   }
   if (axes.size() != 1) return std::nullopt;
   Shape target = reshape.target;
@@ -80,7 +108,8 @@ std::optional<Shape> reshape_for(const BatchReshape& reshape, const std::set<Oth
   const Dim before = reshape.input[reshape.axis], now = reshape.new_input[reshape.axis];
   if (before <= 0 || now <= 0 || reshape.target.empty()) return std::nullopt;
   std::set<Shape> readings;
-  bool is_of_no_batch = true, is_behind = has_behind_first(reshape.target, 1);
+  bool is_of_no_batch = true,
+       is_behind = has_behind_first(reshape.target, 1) || has_behind_first(reshape.target, before);
   for (const OtherBatch& batch : batches) {
     is_behind = is_behind || has_behind_first(reshape.target, batch.first);
     if (!is_multiple(before, now, batch)) continue;

@@ -24,14 +24,14 @@ struct Loop {
 Val add_row_axis(Lowering& lo, Val v) { return lo.b.unsqueeze(v, std::vector<int>{0}); }
 Val reshaped_to_scalar(Builder& b, Val v) { return b.reshape(v, {}); }
 
-// The shape in which the body takes the iteration number (input 0) or the condition (1).
-Shape counter_shape(const onnx::Graph& body, size_t input) {
-  const onnx::ValueInfo& info = body.inputs[input];
+// The shape in which the body takes the iteration number or the condition, its first inputs.
+Shape counter_shape(const onnx::ValueInfo& info) {
   return info.has_shape && info.dims.size() == 1 ? Shape{1} : Shape{};
 }
 // The inputs of the body for one iteration.
 std::vector<Val> body_inputs(Builder& b, const onnx::Graph& body, Val trip, Val condition, std::span<const Val> state) {
-  std::vector<Val> inputs{b.reshape(trip, counter_shape(body, 0)), b.reshape(condition, counter_shape(body, 1))};
+  const std::vector<const onnx::ValueInfo*> given = given_inputs(body);
+  std::vector<Val> inputs{b.reshape(trip, counter_shape(*given[0])), b.reshape(condition, counter_shape(*given[1]))};
   inputs.insert(inputs.end(), state.begin(), state.end());
   return inputs;
 }
@@ -40,8 +40,9 @@ std::vector<Val> body_inputs(Builder& b, const onnx::Graph& body, Val trip, Val 
 std::vector<ScanOutput> scan_outputs(Lowering& lo, const Loop& loop) {
   if (loop.wanted.empty()) return {};
   core::SubgraphBuilder trial(lo.around.model(), lo.b, "trial");
-  std::vector<Val> inputs{trial.input(DType::kInt64, counter_shape(loop.body, 0)),
-                          trial.input(DType::kBool, counter_shape(loop.body, 1))};
+  const std::vector<const onnx::ValueInfo*> given = given_inputs(loop.body);
+  std::vector<Val> inputs{trial.input(DType::kInt64, counter_shape(*given[0])),
+                          trial.input(DType::kBool, counter_shape(*given[1]))};
   for (Val v : loop.state) inputs.push_back(trial.input(lo.dtype(v), lo.shape(v)));
   const std::vector<Val> out = lo.around.lower_into(trial, loop.body, inputs);
   std::vector<ScanOutput> all;
@@ -123,9 +124,10 @@ std::vector<Val> loop_at_run_time(Lowering& lo, const Loop& loop) {
 void lower_loop(Lowering& lo) {
   const onnx::Graph& body = subgraph(lo, "body");
   const size_t carried = lo.input_count() < 2 ? 0 : lo.input_count() - 2;
-  if (body.inputs.size() != carried + 2 || body.outputs.size() < carried + 1)
-    lo.malformed(fmt::format("the body has {} inputs and {} outputs, which does not fit {} carried values",
-                             body.inputs.size(), body.outputs.size(), carried));
+  const size_t given = given_inputs(body).size();
+  if (given != carried + 2 || body.outputs.size() < carried + 1)
+    lo.malformed(fmt::format("the body has {} inputs and {} outputs, which does not fit {} carried values", given,
+                             body.outputs.size(), carried));
   Loop loop{.body = body,
             .carried = carried,
             .scans = body.outputs.size() - carried - 1,

@@ -57,17 +57,17 @@ Val likelihood_loss(Lowering& lo, Val log_probability, Val target, Val weight) {
   const Val one_each = b.reshape(target, {count, 1});
   Val picked = b.gather(b.reshape(log_probability, {count, classes}), one_each, 1, 1);
   Val loss = b.neg(b.reshape(picked, shape));
-  // The weight of each target.
-  Val counts;
-  if (weight) counts = b.gather(weight, target, 0);
-  if (ignores) {
-    Val one = counts ? counts : b.scalar(1, dtype);
-    counts = b.select(ignored, b.scalar(0, dtype), one);
+  Val counts;  // the weight of each target
+  if (weight) {
+    counts = b.gather(weight, target, 0);
+    loss = b.mul(loss, counts);
   }
-  if (counts) loss = b.mul(loss, counts);
+  // Chosen, not multiplied by 0: the row of an ignored target may hold NaN or an infinity.
+  if (ignores) loss = b.select(ignored, b.scalar(0, dtype), loss);
   if (reduction == "none") return loss;
   Val sum = b.sum(loss, axes_from(0, lo.rank(loss)), false);
   if (reduction == "sum") return sum;
+  if (ignores) counts = b.select(ignored, b.scalar(0, dtype), counts ? counts : b.scalar(1, dtype));
   if (!counts) return b.mean(loss, axes_from(0, lo.rank(loss)), false);
   return b.div(sum, b.sum(counts, axes_from(0, lo.rank(counts)), false));
 }

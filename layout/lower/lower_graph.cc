@@ -24,6 +24,7 @@
 #include "layout/lower/scope.h"
 #include "layout/lower/since.h"
 #include "layout/lower/sparse.h"
+#include "layout/lower/subgraph.h"
 #include "stream/nearest_name.h"
 
 namespace lowtide::layout {
@@ -187,16 +188,22 @@ class GraphLowering : public Surroundings {
   // `subgraph` is where the values of the subgraph live when that is not the graph around it.
   std::vector<Val> lower_subgraph(const onnx::Graph& graph, std::span<const Val> inputs,
                                   core::SubgraphBuilder* subgraph) {
-    if (inputs.size() != graph.inputs.size())
+    const std::vector<const ValueInfo*> given = given_inputs(graph);
+    if (inputs.size() != given.size())
       throw Error(Code::kMalformed, fmt::format("the subgraph '{}' has {} inputs, {} are given", graph.name,
-                                                graph.inputs.size(), inputs.size()));
+                                                given.size(), inputs.size()));
     Meanwhile deeper(depth_, depth_ + 1);
     if (depth_ > kMaxDepth) throw Error(Code::kMalformed, "subgraphs are nested too deeply");
     count_inner(1 + values_of(graph) / kValuesOfANode);
     Scope scope{.graph = graph, .outer = scope_, .subgraph = subgraph};
-    for (size_t i = 0; i < inputs.size(); ++i)
-      scope.add(graph.inputs[i].name, inputs[i], half_mark(graph.inputs[i].dtype));
     add_initializers(graph, scope);
+    size_t next = 0;
+    for (const ValueInfo& info : graph.inputs) {
+      if (next == given.size() || given[next] != &info)
+        check_listed(info, builder_->graph.at(scope.names.at(info.name).v.id));
+      else
+        scope.add(info.name, inputs[next++], half_mark(info.dtype));
+    }
     looked_through_.insert(&graph);
     lower_nodes(graph, scope);
     std::vector<uint8_t>& halves = output_halves_[&graph];
@@ -290,7 +297,7 @@ class GraphLowering : public Surroundings {
         core::SubgraphBuilder inner(target_, *builder_, "looked through");
         Meanwhile inside(builder_, &inner.b());
         Meanwhile in_doubt(in_doubt_, true);
-        std::vector<Val> inputs(graph->inputs.size());
+        std::vector<Val> inputs(given_inputs(*graph).size());
         for (Val& input : inputs) input = unknown();
         try {
           lower_subgraph(*graph, inputs, &inner);

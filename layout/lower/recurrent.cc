@@ -237,8 +237,10 @@ DirectionOutput unrolled_cell(Lowering& lo, const Layer& layer, const Cell& cell
                               std::vector<Val> state) {
   Builder& b = lo.b;
   Place place{b, [](Val v) { return v; }};
+  // Not Builder::unpack(), which takes more operators where the batch may be 0: ONNX Runtime runs no such recurrence.
   const std::vector<Val> parts =
-      layer.steps == 1 ? std::vector<Val>{b.squeeze(x, std::vector<int>{0})} : b.unpack(x, 0);
+      layer.steps == 1 ? std::vector<Val>{b.squeeze(x, std::vector<int>{0})}
+                       : b.ops(core::Kind::kUnpack, {x}, core::PackOptions{0}, static_cast<int>(layer.steps));
   std::vector<Val> outputs(parts.size());
   for (size_t iteration = 0; iteration < parts.size(); ++iteration) {
     const size_t at = reverse ? parts.size() - 1 - iteration : iteration;

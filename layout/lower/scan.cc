@@ -190,10 +190,11 @@ void lower_scan(Lowering& lo) {
     lo.malformed(fmt::format("attribute 'num_scan_inputs' must be from 1 to the number of inputs {}; it is {}", inputs,
                              scanned));
   const auto carried = static_cast<size_t>(inputs - scanned);
-  if (body.outputs.size() < carried || static_cast<int64_t>(body.inputs.size()) != inputs)
+  const auto given = static_cast<int64_t>(given_inputs(body).size());
+  if (body.outputs.size() < carried || given != inputs)
     lo.malformed(
-        fmt::format("the body has {} inputs and {} outputs, which does not fit {} inputs and {} carried values",
-                    body.inputs.size(), body.outputs.size(), inputs, carried));
+        fmt::format("the body has {} inputs and {} outputs, which does not fit {} inputs and {} carried values", given,
+                    body.outputs.size(), inputs, carried));
   if (batched) return lower_batched_scan(lo, body, carried);
   Scan scan{.body = body, .state = {}, .inputs = {}};
   for (size_t i = 0; i < static_cast<size_t>(inputs); ++i)

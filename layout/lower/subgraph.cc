@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "layout/core/subgraphs.h"
 
@@ -23,6 +24,16 @@ const onnx::Graph& subgraph(Lowering& lo, std::string_view name) {
   if (!found || found->type != onnx::Attribute::Type::kGraph || found->graphs.size() != 1)
     lo.malformed(fmt::format("attribute '{}' is missing or not a graph", name));
   return *found->graphs[0];
+}
+
+std::vector<const onnx::ValueInfo*> given_inputs(const onnx::Graph& body) {
+  std::unordered_set<std::string_view> constants;
+  for (const onnx::Tensor& tensor : body.initializers) constants.insert(tensor.name);
+  for (const onnx::SparseTensor& tensor : body.sparse_initializers) constants.insert(tensor.values.name);
+  std::vector<const onnx::ValueInfo*> out;
+  for (const onnx::ValueInfo& input : body.inputs)
+    if (!constants.contains(input.name)) out.push_back(&input);
+  return out;
 }
 
 Unrolling::Unrolling(Lowering& lo, const onnx::Graph& body)

@@ -13,6 +13,9 @@ namespace lowtide::layout {
 // The graph attribute `name`; malformed when there is none.
 const onnx::Graph& subgraph(Lowering& lo, std::string_view name);
 
+// The inputs that a node gives to its subgraph. IR version 3 also lists the initializers there, later ones may.
+std::vector<const onnx::ValueInfo*> given_inputs(const onnx::Graph& body);
+
 // A loop of more nodes, times its iterations, is not unrolled.
 inline constexpr int64_t kMostUnrolledNodes = 20000;
 

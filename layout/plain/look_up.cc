@@ -104,7 +104,7 @@ bool unpack_instead(Rewriter& rewriter, OpId id) {
       others.insert(result);
   }
   if (places.size() != static_cast<size_t>(extent) || are_parts_misread(rewriter, first, others) ||
-      may_be_empty(rewriter, data))
+      may_be_empty(rewriter, data) || rewriter.b.may_have_no_element({data}))
     return false;
   rewriter.b.origin = op.origin;
   const std::vector<Val> parts = rewriter.b.unpack({data}, look_up->axis);

@@ -32,6 +32,21 @@ for reduction in ("none", "sum", "mean"):
                     outputs="y, p",
                 ),
             ]
+# The row of an ignored target may be anything.
+BROKEN = SCORES[0, :4, :4].copy()
+BROKEN[0], BROKEN[2] = np.nan, -np.inf
+for reduction in ("none", "sum", "mean"):
+    for weights in (False, True):
+        CASES += [
+            Case(
+                f"{family}_loss/ignored_rows_{reduction}{'_weights' if weights else ''}",
+                "float[4,4] x, int64[4] t",
+                f'y = {operator}<reduction="{reduction}", ignore_index=-5>(x, t{", w" if weights else ""})',
+                {"w": f32(0.5, 2, 1.5, 0.25)} if weights else {},
+                feeds={"x": BROKEN, "t": np.array([-5, 2, -5, 1])},
+            )
+            for family, operator in [("nll", "NegativeLogLikelihoodLoss"), ("sce", "SoftmaxCrossEntropyLoss")]
+        ]
 CASES += [
     Case(  # f64 does not have this number
         "nll_loss/ignore_index_of_54_bits",

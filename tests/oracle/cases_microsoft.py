@@ -321,6 +321,15 @@ CASES = [
             "p": np.cos(np.arange(96, dtype=np.float32)).reshape(2, 2, 2, 4, 3),
         },
     ),
+    Case(  # the first call
+        "ms_attention/past_of_no_token",
+        "float[N,S,7] x, float[2,N,2,P,3] p",
+        "y, n = com.microsoft.Attention<num_heads=2, unidirectional=1>(x, w, b, , p)",
+        {"w": (7, 18), "b": (18,)},
+        opsets=MS,
+        outputs="float[N,S,6] y, float[2,N,2,T,3] n",
+        feeds={"x": TOKENS, "p": np.zeros((2, 2, 2, 0, 3), np.float32)},
+    ),
     *(
         Case(
             f"multi_head_attention/{name}",

@@ -156,6 +156,26 @@ LOOK_UP = [
         {"i": np.int64(2)},
         shapes={"x": (4, 6, 3)},
     ),
+    # UNPACK refuses data without elements: keys and values of no token.
+    *(
+        Case(
+            f"plain/all_places_of_an_open_past_{tokens}",
+            "float[2,N,2,P,3] p, float[N,2,4,3] k",
+            "a = Gather(p, i) b = Gather(p, j) y = Concat<axis=2>(a, k) z = Concat<axis=2>(b, k)",
+            {"i": np.int64(0), "j": np.int64(1)},
+            outputs="float[N,2,T,3] y, float[N,2,T,3] z",
+            shapes={"p": (2, 5, 2, tokens, 3), "k": (5, 2, 4, 3)},
+        )
+        for tokens in (0, 6)
+    ),
+    Case(  # of the batch, which is axis 0 of an input, there is a sample
+        "plain/all_places_of_an_open_batch",
+        "float[N,2,3] x",
+        "a = Gather<axis=1>(x, i) b = Gather<axis=1>(x, j) y = Concat<axis=1>(a, b)",
+        {"i": np.int64(0), "j": np.int64(1)},
+        outputs="float[N,6] y",
+        shapes={"x": (4, 2, 3)},
+    ),
     # UNPACK has no 64 bits.
     *(
         Case(

@@ -569,6 +569,16 @@ dynamic_lstm("zero_points", np.uint8, zero=131, slots="B")
 dynamic_lstm("bidirectional", np.int8, ', direction="bidirectional", clip=0.7', directions=2, slots="B h0 c0 P")
 dynamic_lstm("loop", np.uint8, ', direction="reverse"', zero=128, slots="B h0 c0", steps=37)
 recurrent("two_activations_of_one_direction", "RNN", 'activations=["Relu", "Sigmoid"]', slots=ALL)
+CASES.append(
+    Case(  # of rows that UNPACK would refuse
+        "control/scan_of_nothing",
+        "float[N] h, float[3,N,M] x",
+        "y, z = Scan (h, x) <num_scan_inputs=1, body = b (float[N] s, float[N,M] r) => (float[N] t, float[N,M] u) "
+        "{ t = Neg(s) u = Neg(r) }>",
+        outputs="float[N] y, float[3,N,M] z",
+        feeds={"h": np.zeros(2, np.float32), "x": np.zeros((3, 2, 0), np.float32)},
+    )
+)
 # UNPACK has no 64 bits.
 CASES.append(
     Case(

@@ -191,6 +191,23 @@ def test_a_batch_that_depends_on_another_input(kind, tmp_path, litert, lowtide):
     agree(tmp_path / "m.tflite", arrays, expected, litert)
 
 
+def test_the_batch_behind_an_open_axis(tmp_path, litert, lowtide):
+    """The axis that the shape leaves open is T: the number behind it is the batch's."""
+
+    def make(path, batch):
+        nodes = [node("Add", ["x", "z"], "a"), node("Reshape", ["a", "k"], "y")]
+        changed = onnx.load(model(path, nodes, [batch, 12], {"k": numbers(-1, batch * 12)}))
+        changed.graph.input.append(value("z", ["T", 1, 1]))
+        onnx.save(changed, path)
+        return path
+
+    done = converter.convert(make(tmp_path / "m.onnx", 2), tmp_path / "m.tflite", ["--shape=x=4,12"])
+    assert done.status == "converted", done
+    rng = np.random.default_rng(0)
+    arrays = {key: rng.uniform(-1, 1, shape).astype(np.float32) for key, shape in [("x", (4, 12)), ("z", (5, 1, 1))]}
+    agree(tmp_path / "m.tflite", arrays, judge.reference(make(tmp_path / "exported.onnx", 4), arrays), litert)
+
+
 # What a batch of 1 hides: (nodes, constants, a word of the refusal); x is [1, 3, 4].
 REFUSED = {
     "merged into another axis": ([node("Reshape", ["x", "s"], "y")], {"s": numbers(3, 4)}, "constant and holds the batch"),
@@ -213,6 +230,29 @@ REFUSED = {
         [node("Slice", ["x", "z", "o", "z"], "y")],
         {"z": numbers(0), "o": numbers(1)},
         "stays 1 along the batch",
+    ),
+    "steps or a batch of a recurrence": (
+        [
+            node("Slice", ["x", "z", "o", "one"], "row"),
+            node("Reshape", ["row", "flat"], "f"),
+            node("Reshape", ["f", "s"], "t"),
+            helper.make_node("LSTM", ["t", "w", "r"], ["", "y"], name="the_y", hidden_size=2),
+        ],
+        {"z": numbers(0), "o": numbers(1), "one": numbers(1), "flat": numbers(1, 4), "s": numbers(1, 1, 4)}
+        | weights(w=(1, 8, 4), r=(1, 8, 2)),
+        "would take the batch for its steps, axis 0",
+    ),
+    "weights of each sample": (
+        [
+            node("ReduceMean", ["x"], "m", axes=[2], keepdims=0),
+            node("Reshape", ["m", "s"], "t"),
+            node("Mul", ["w", "t"], "v"),
+            node("Reshape", ["v", "o"], "k"),
+            node("Reshape", ["x", "i"], "c"),
+            node("Conv", ["c", "k"], "y", group=1),
+        ],
+        {"s": numbers(-1, 1, 3, 1), "o": numbers(-1, 3, 2), "i": numbers(1, -1, 4)} | weights(w=(1, 5, 3, 2)),
+        "its groups are the batch, which its weights follow at axis 0",
     ),
     "flattened with what is before": (
         [node("Transpose", ["x"], "t", perm=[1, 0, 2]), node("Flatten", ["t"], "y", axis=2)],
@@ -289,6 +329,24 @@ REFUSED_OF_TWO = {
         "stays 2 along the batch",
         4,
     ),
+    "the second sample": (
+        [node("Slice", ["x", "one", "two"], "y")],
+        {"one": numbers(1), "two": numbers(2)},
+        "constant places along the batch, axis 0: 1 from 1",
+        4,
+    ),
+    "the first sample, counted from far before the end": (
+        [node("Slice", ["x", "far", "one"], "y")],
+        {"far": numbers(-9), "one": numbers(1)},
+        "constant places along the batch, axis 0: 1 from -9",
+        4,
+    ),
+    "rows of the first sample": (
+        [node("Reshape", ["x", "s"], "r"), node("Slice", ["r", "zero", "three", "zero"], "y")],
+        {"s": numbers(-1, 4), "zero": numbers(0), "three": numbers(3)},
+        "constant places along the batch, axis 0: 3 from 0",
+        4,
+    ),
     "one sample and a constant of two": ([node("Add", ["x", "c"], "y")], weights(c=(2, 1, 4)), "stays 2 along the batch", 1),
     "one sample made two": ([node("Expand", ["x", "s"], "y")], {"s": numbers(2, 3, 4)}, "stays 2 along the batch", 1),
     "a sum over one sample and a constant of two": (
@@ -316,6 +374,47 @@ def test_a_batch_of_two_in_a_constant_is_refused_with_its_node(what, tmp_path, l
     assert words in text and "node 'the_" in text and "[unsupported]" in text, text
 
 
+# A number in the shape may be the batch as well as what it leaves open. x is [2, *rows], and its batch becomes 4.
+OPEN_OF_TWO = {
+    "samples before open steps": ([6, 3], (-1, 3), (2, -1, 3)),
+    "samples of open steps and heads": ([8, 6], (-1, 6), (2, -1, 2, 3)),
+    "samples behind open steps": ([6, 3], (-1, 3), (-1, 2, 3)),
+    "samples before an open end": ([4, 6], (-1,), (2, 4, -1)),
+}
+
+
+@pytest.mark.parametrize("what", OPEN_OF_TWO)
+def test_a_number_beside_an_open_axis_is_refused(what, tmp_path, lowtide):
+    rows, flat, divided = OPEN_OF_TWO[what]
+    nodes = [node("Reshape", ["x", "s"], "f"), node("Relu", ["f"], "r"), node("Reshape", ["r", "t"], "y")]
+    path = model(tmp_path / "m.onnx", nodes, [2, *rows], {"s": numbers(*flat), "t": numbers(*divided)})
+    assert converter.convert(path, tmp_path / "m.tflite").status == "converted"
+    text = refusal(path, tmp_path, "--shape=x=" + ",".join(map(str, [4, *rows])))
+    assert "node 'the_y'" in text and "constant and holds the batch" in text, text
+
+
+# The same with one reading, as an export with a batch of 4 has it.
+OPEN_AND_CLEAR = {
+    "open samples": ([6, 3], (-1, 3), (-1, 6, 3), (-1, 6, 3)),
+    "an odd number of open steps": ([7, 3], (-1, 3), (2, -1, 3), (4, -1, 3)),
+    "open samples and heads": ([7, 12], (-1, 12), (-1, 7, 4, 3), (-1, 7, 4, 3)),
+}
+
+
+@pytest.mark.parametrize("what", OPEN_AND_CLEAR)
+def test_an_open_axis_beside_numbers_follows(what, tmp_path, litert, lowtide):
+    rows, flat, *targets = OPEN_AND_CLEAR[what]
+    nodes = [node("Reshape", ["x", "s"], "f"), node("Relu", ["f"], "r"), node("Reshape", ["r", "t"], "y")]
+    for name, batch, target in zip(("m", "exported"), (2, 4), targets, strict=True):
+        constants = {"s": numbers(*flat), "t": numbers(*target)}
+        model(tmp_path / f"{name}.onnx", nodes, [batch, *rows], constants)
+    extents = [4, *rows]
+    done = converter.convert(tmp_path / "m.onnx", tmp_path / "m.tflite", ["--shape=x=" + ",".join(map(str, extents))])
+    assert done.status == "converted", done
+    arrays = {"x": np.random.default_rng(0).uniform(-1, 1, extents).astype(np.float32)}
+    agree(tmp_path / "m.tflite", arrays, judge.reference(tmp_path / "exported.onnx", arrays), litert)
+
+
 # Another axis has the extent of the batch, or the batch vanishes: nothing of it is in a constant. x is [2, 2, 4].
 FOLLOWS = {
     "moved to the axis of equal extent": [node("Transpose", ["x"], "y", perm=[1, 0, 2])],
@@ -327,6 +426,8 @@ FOLLOWS = {
     ],
     "rows of each": [node("Gather", ["x", "both"], "y", axis=1)],
     "elements of the other axis": [node("Slice", ["x", "zero", "two", "one"], "y")],
+    "the last sample": [node("Slice", ["x", "minus", "far"], "y")],
+    "the samples, the last one first": [node("Slice", ["x", "minus", "begin", "zero", "minus"], "y")],
     "the last sample, by its number": [
         node("Shape", ["x"], "s"),
         node("Gather", ["s", "zero"], "n"),
@@ -340,6 +441,7 @@ FOLLOWS = {
 @pytest.mark.parametrize("what", FOLLOWS)
 def test_extents_that_happen_to_equal_the_batch(what, batch, tmp_path, litert, lowtide):
     constants = {"zero": numbers(0), "one": numbers(1), "two": numbers(2), "both": numbers(1, 0)}
+    constants |= {"minus": numbers(-1), "far": numbers(2**62), "begin": numbers(-(2**62))}
     path = model(tmp_path / "m.onnx", FOLLOWS[what], [2, 2, 4], constants)
     exported = model(tmp_path / "exported.onnx", FOLLOWS[what], [batch, 2, 4], constants)
     done = converter.convert(path, tmp_path / "m.tflite", [f"--shape=x={batch},2,4"])
