@@ -146,3 +146,9 @@ def agrees(path, options=(), values=None):
 
 def operators(model):
     return [node.op_type for node in model.graph.node]
+
+
+def refused(path, reason):
+    done = converter.run("convert", path, "-o", path.with_suffix(".onnx"))
+    assert done.returncode == 8 and reason in done.stderr, done
+    assert not path.with_suffix(".onnx").exists()
