@@ -510,6 +510,15 @@ case(
     outputs="float[7,A] y",
 )
 case("split/num_outputs_uneven", "float[7,2] x", "a, b, c = Split<num_outputs=3>(x)", opset=18, outputs="a, b, c")
+for length in (7, 6, 5, 3):
+    case(
+        f"split/num_outputs_of_{length}_at_run_time",
+        "float[2,N,3] x",
+        "a, b, c = Split<num_outputs=3, axis=-2>(x) s = Shape(c) y = Concat<axis=1>(c, a, b)",
+        opset=18,
+        shapes={"x": (2, length, 3)},
+        outputs="float[2,A,3] a, float[2,B,3] c, int64[3] s, float[2,C,3] y",
+    )
 case(
     "split/run_time_sizes",
     "float[7,2] x, int64[2] s",
