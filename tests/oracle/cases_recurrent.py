@@ -407,16 +407,6 @@ for n in (0, 1, 5):
                 {"f": i64(first), "z": i64(2**31 - 1)},
                 feeds={"n": np.array(n), "e": np.zeros(2 if start == "some" else 0, np.float32)},
             )
-    # All places of an axis of a state that holds nothing at first.
-    control(
-        f"loop_of_{n}_picks_all_places",
-        "int64 n, float[m,2] e",
-        "y = Loop (n, , e) <body = b (int64 i, bool c, float[p,2] s) => (bool o, float[q,2] t) { o = Identity(c) g = Gather<axis=1>(s, j) h = Gather<axis=1>(s, k) "
-        "a = Mul(g, h) d = ReduceSum(a) w = Expand(d, v) f = Add(w, u) t = Concat<axis=0>(s, f) }>",
-        "float[q,2] y",
-        {"j": np.int64(0), "k": np.int64(1), "v": i64(1, 2), "u": f32(1, 2).reshape(1, 2)},
-        feeds={"n": np.array(n), "e": np.zeros((0, 2), np.float32)},
-    )
     control(
         f"loop_of_{n}_nested",
         shape_x,
