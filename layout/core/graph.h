@@ -115,6 +115,9 @@ class Graph {
   Symbols& symbols;
   // Dimensions that values of this graph have, by SHAPE: they are not negative, whatever their formula is.
   std::set<Dim> extents;
+  // The open extents of the model's inputs, which its caller chooses, and which are taken to be at least 1 where that
+  // makes formulas simpler. Shared with branches and bodies: what these get from outside may well be empty.
+  std::shared_ptr<std::set<Dim>> chosen_extents = std::make_shared<std::set<Dim>>();
   stream::Budget& budget;  // for the early evaluation of small constants
   // What products of constants may still take in all, when they are folded. The main graph of a model gets some; a
   // small file could ask for hours otherwise.

@@ -2,14 +2,11 @@
 #include "layout/fuse/magnitudes.h"
 
 #include <cmath>
-#include <numeric>
 
 #include "stream/recipe/recipe_reader.h"
 
 namespace lowtide::layout {
 namespace {
-
-namespace recipe = stream::recipe;
 
 // The largest product is within these. What is smaller than it by 2^26 and vanishes is below its last digit.
 constexpr double kSmallestProduct = 0x1p-100, kLargestProduct = 0x1p100;
@@ -18,15 +15,7 @@ constexpr double kSmallestProduct = 0x1p-100, kLargestProduct = 0x1p100;
 
 std::optional<Magnitudes> magnitudes_of(Rewriter& rewriter, ValueId constant) {
   if (!rewriter.is_foldable(constant)) return std::nullopt;
-  const core::Value& value = rewriter.value(constant);
-  if (!stream::is_float(value.dtype) || value.quantization || value.constant->elements() == 0) return std::nullopt;
-  std::vector<int> axes(value.constant->dims.size());
-  std::iota(axes.begin(), axes.end(), 0);
-  const stream::RecipeRef sizes = recipe::unary(stream::Unary::kAbs, value.constant);
-  auto found = [&](stream::Reduction op) {
-    return stream::evaluate_doubles(recipe::reduce(op, sizes, axes), rewriter.graph.budget)[0];
-  };
-  return Magnitudes{found(stream::Reduction::kMin), found(stream::Reduction::kMax)};
+  return core::magnitudes_of(rewriter.graph, constant);
 }
 
 bool can_multiply(Rewriter& rewriter, ValueId constant, double factor) {

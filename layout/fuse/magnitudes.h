@@ -5,15 +5,14 @@
 
 #include <optional>
 
+#include "layout/core/magnitudes.h"
 #include "layout/fuse/rules.h"
 
 namespace lowtide::layout {
 
-struct Magnitudes {
-  double least = 0, most = 0;  // of |number|; NaN where one is NaN
-};
+using core::Magnitudes;
 
-// Reads the constant, tile by tile. nullopt where it is not a constant of floats, or has no elements.
+// The same of a constant that rules may make others of; nullopt of others.
 std::optional<Magnitudes> magnitudes_of(Rewriter& rewriter, ValueId constant);
 
 // Factors between these are ordinary: numbers of networks have room for one more of them.

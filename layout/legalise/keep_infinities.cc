@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <vector>
 
 #include "layout/core/builder.h"
 #include "layout/core/builtin.h"
+#include "layout/core/magnitudes.h"
 #include "layout/core/replacements.h"
 #include "stream/recipe/recipe_reader.h"
 
@@ -26,18 +29,24 @@ bool carries(const Op& op) {
   return !bounded && core::builtin(op.kind).keeps_infinities;
 }
 
-bool holds_infinity(core::Graph& graph, ValueId id) {
-  const core::Value& value = graph.at(id);
-  if (!value.is_constant() || !stream::is_float(value.dtype)) return false;
-  auto numbers = graph.numbers(id);
-  return numbers && std::any_of(numbers->begin(), numbers->end(), [](double x) { return std::isinf(x); });
-}
+// The largest magnitudes of constants, each of which is read once: NaN where a number is NaN, or that cannot be told.
+class LargestMagnitudes {
+ public:
+  explicit LargestMagnitudes(core::Graph& graph) : graph_(graph) {}
+  double of(ValueId constant) {
+    auto [it, is_new] = known_.try_emplace(graph_.at(constant).constant.get());
+    if (is_new) {
+      const auto found = core::magnitudes_of(graph_, constant);
+      it->second = found ? found->most : std::numeric_limits<double>::quiet_NaN();
+    }
+    return it->second;
+  }
+  bool is_known(ValueId constant) const { return known_.contains(graph_.at(constant).constant.get()); }
 
-// Whether a constant holds finite numbers only; false also where it is not read.
-bool is_finite_constant(core::Graph& graph, ValueId id) {
-  const auto numbers = graph.at(id).is_constant() ? graph.numbers(id) : std::nullopt;
-  return numbers && std::all_of(numbers->begin(), numbers->end(), [](double x) { return std::isfinite(x); });
-}
+ private:
+  core::Graph& graph_;
+  std::map<const stream::Recipe*, double> known_;
+};
 
 // Infinities of constants, where outputs and tests for NaN show them; those of inputs, where tests for NaN do.
 enum class InfinitySource { kConstants, kInputs };
@@ -48,15 +57,18 @@ enum class ShownBy : char { kNothing, kSoftmax, kOutput };
 class Following {
  public:
   Following(core::Graph& graph, InfinitySource source)
-      : graph_(graph),
-        replacements_(graph),
-        source_(source),
-        reached_(graph.values.size()),
-        shown_(graph.values.size(), ShownBy::kNothing) {}
+      : graph_(graph), replacements_(graph), largest_(graph), source_(source) {}
 
+  // Masks may be large, and so may weights: a large constant is first taken to hold an infinity, and is read where that
+  // is shown then.
   void run() {
-    if (!forwards()) return;
-    backwards();
+    do {
+      reached_.assign(graph_.values.size(), false);
+      shown_.assign(graph_.values.size(), ShownBy::kNothing);
+      guessed_.clear();
+      if (!forwards()) return;
+      backwards();
+    } while (read_guessed());
     const size_t op_count = graph_.ops.size();
     for (size_t i = 0; i < op_count; ++i) {
       const Kind kind = graph_.ops[i].kind;
@@ -70,6 +82,26 @@ class Following {
  private:
   static size_t index(ValueId id) { return static_cast<size_t>(id); }
 
+  // Whether a constant that the op reads holds an infinity, or may do so: a large one of ADD or SUB that was not read.
+  bool may_hold_infinity(const Op& op, ValueId id) {
+    const core::Value& value = graph_.at(id);
+    if (!value.is_constant() || !stream::is_float(value.dtype)) return false;
+    if (const auto numbers = graph_.numbers(id))
+      return std::any_of(numbers->begin(), numbers->end(), [](double x) { return std::isinf(x); });
+    if (op.kind != Kind::kAdd && op.kind != Kind::kSub) return false;
+    if (largest_.is_known(id)) return std::isinf(largest_.of(id));
+    guessed_.push_back(id);
+    return true;
+  }
+
+  // Reads the constants whose infinities would be shown; true where a guess was wrong.
+  bool read_guessed() {
+    bool any_wrong = false;
+    for (const ValueId id : guessed_)
+      if (shown_[index(id)] != ShownBy::kNothing && !std::isinf(largest_.of(id))) any_wrong = true;
+    return any_wrong;
+  }
+
   // Marks what an infinity can reach; false when there is none.
   bool forwards() {
     bool any = false;
@@ -80,7 +112,7 @@ class Following {
       bool carried = false;
       for (ValueId in : op.inputs) {
         if (in == core::kAbsent) continue;
-        if (source_ == InfinitySource::kConstants && !reached_[index(in)] && holds_infinity(graph_, in))
+        if (source_ == InfinitySource::kConstants && !reached_[index(in)] && may_hold_infinity(op, in))
           reached_[index(in)] = true;
         carried = carried || reached_[index(in)];
       }
@@ -130,7 +162,7 @@ class Following {
   // Whether the sum of an infinity and this operand is taken to be that infinity. Scores in front of a softmax are, as
   // in fuse/nan_guard.cc: masks would cost one more op.
   bool is_taken_as_finite(ValueId operand, ShownBy shown) {
-    return shown == ShownBy::kSoftmax || is_finite_constant(graph_, operand);
+    return shown == ShownBy::kSoftmax || (graph_.at(operand).is_constant() && std::isfinite(largest_.of(operand)));
   }
 
   void mend(size_t position) {
@@ -164,9 +196,11 @@ class Following {
 
   core::Graph& graph_;
   core::Replacements replacements_;
+  LargestMagnitudes largest_;
   InfinitySource source_;
   std::vector<bool> reached_;
   std::vector<ShownBy> shown_;
+  std::vector<ValueId> guessed_;  // large constants that were not read, and are taken to hold an infinity
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <unordered_map>
@@ -132,6 +133,8 @@ class GraphLowering : public Surroundings {
       core::Shape shape = input_shape(info, shapes, graph.symbols);
       check_extents(info.name, shape);
       declared.name_dimensions(info, shape);
+      std::copy_if(shape.begin(), shape.end(), std::inserter(*graph.chosen_extents, graph.chosen_extents->end()),
+                   core::is_symbol);
       core::ValueId id = graph.add_value(info.dtype, std::move(shape), info.name);
       graph.inputs.push_back(id);
       graph.input_names.push_back(info.name);

@@ -3,6 +3,7 @@
 // ReduceLogSumExp. Axes are an attribute before opset 18 (ReduceSum: 13), then an input; no axes means all, or, with
 // noop_with_empty_axes, no reduction. Reductions without a TFLite kernel are composed of SUM and elementwise ops.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -159,45 +160,107 @@ void lower_reduce_sum_square(Lowering& lo) {
 
 namespace {
 
-// Applies a float function; for an integer input the result is truncated.
-Val as_float(Builder& b, Val x, Val (Builder::*function)(Val)) {
-  if (stream::is_float(b.dtype(x))) return (b.*function)(x);
-  return b.cast((b.*function)(b.cast(x, DType::kFloat32)), b.dtype(x));
+// ---- roots and logarithms of integers: f32 does not hold all of them, and the whole part of a number that is nearly
+// whole would be off by one. Sums are taken in 64 bits, as ONNX Runtime's do not wrap in 32 either. ----
+
+// The whole part of the square root of an i64 that is not negative.
+//
+// With the whole number q near the root, q + (s - q * q) / 2q is above the root by (q - root)^2 / 2q. The root in f32
+// is within 300 of the true one, so that is less than 0.5, and its whole part is off by at most one. Products that wrap
+// do no harm: differences of them are small.
+Val whole_root(Builder& b, Val s) {
+  const auto in_floats = [&](Val v) { return b.cast(v, DType::kFloat32); };
+  const Val about = b.cast(b.sqrt(in_floats(s)), DType::kInt64);
+  const Val left = in_floats(b.sub(s, b.mul(about, about)));
+  const Val twice = in_floats(b.mul(b.maximum(about, b.scalar_like(1, about)), 2));
+  const Val near = b.add(about, b.cast(b.floor(b.div(left, twice)), DType::kInt64));
+  const Val over = b.sub(s, b.mul(near, near));
+  const Val too_large = b.less(over, b.scalar_like(0, over));
+  const Val too_small = b.greater(over, b.mul(near, 2));
+  return b.add(b.sub(near, b.cast(too_large, DType::kInt64)), b.cast(too_small, DType::kInt64));
+}
+
+// e^1, e^2, ... rounded up: up to an integer s there are as many of them as the whole part of log(s) says. The last one
+// is the largest that i64 holds.
+// clang-format off
+constexpr std::array<int64_t, 43> kPowersOfE = {
+    3, 8, 21, 55, 149, 404, 1097, 2981, 8104, 22027, 59875, 162755, 442414, 1202605, 3269018, 8886111, 24154953,
+    65659970, 178482301, 485165196, 1318815735, 3584912847, 9744803447, 26489122130, 72004899338, 195729609429,
+    532048240602, 1446257064292, 3931334297145, 10686474581525, 29048849665248, 78962960182681, 214643579785917,
+    583461742527455, 1586013452313431, 4311231547115196, 11719142372802612, 31855931757113757, 86593400423993747,
+    235385266837019986, 639843493530054950, 1739274941520501048, 4727839468229346562};
+// clang-format on
+
+// The whole part of the logarithm of an i64 above 0; 0 of others.
+Val whole_log(Builder& b, Val s) {
+  const Val powers{b.graph.add_ints(kPowersOfE, DType::kInt64, {static_cast<Dim>(kPowersOfE.size())})};
+  const int last[] = {b.rank(s)};
+  const Val reached = b.greater_equal(b.unsqueeze(s, last), powers);
+  return b.cast(b.sum(b.cast(reached, DType::kInt32), last, false), DType::kInt64);
 }
 
 }  // namespace
 
 void lower_reduce_l2(Lowering& lo) {
+  Builder& b = lo.b;
   Reduced r = read(lo, kAxesInput);
   if (output_of_empty(lo, r, 0)) return;
-  Val squares = reduce(lo.b, Kind::kSum, r, lo.b.mul(r.x, r.x));
-  lo.output(0, as_float(lo.b, squares, &Builder::sqrt));
+  const DType dtype = lo.dtype(r.x);
+  const bool is_float = stream::is_float(dtype);
+  const Val x = is_float ? r.x : b.cast(r.x, DType::kInt64);
+  const Val squares = reduce(b, Kind::kSum, r, b.mul(x, x));
+  lo.output(0, is_float ? b.sqrt(squares) : b.cast(whole_root(b, squares), dtype));
 }
 
+// ONNX Runtime gives the lowest integer where the sum is not positive.
 void lower_reduce_log_sum(Lowering& lo) {
+  Builder& b = lo.b;
   Reduced r = read(lo, kAxesInput);
   if (output_of_empty(lo, r, -kInfinity)) return;
-  lo.output(0, as_float(lo.b, reduce(lo.b, Kind::kSum, r, r.x), &Builder::log));
+  const DType dtype = lo.dtype(r.x);
+  if (stream::is_float(dtype)) return lo.output(0, b.log(reduce(b, Kind::kSum, r, r.x)));
+  const Val sum = reduce(b, Kind::kSum, r, b.cast(r.x, DType::kInt64));
+  const Val is_positive = b.greater(sum, b.scalar_like(0, sum));
+  lo.output(0, b.select(is_positive, b.cast(whole_log(b, sum), dtype), extreme(lo, dtype, -1)));
 }
 
+namespace {
+
 // log(sum(exp(x))) = m + log(sum(exp(x - m))) with the largest element m, kept finite: inf - inf would be NaN.
+Val log_sum_exp_of_floats(Builder& b, const Reduced& r) {
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  Val largest = reduce(b, Kind::kReduceMax, r, r.x, true);
+  largest = b.minimum(b.maximum(largest, b.scalar_like(-kLargest, r.x)), b.scalar_like(kLargest, r.x));
+  Val sum = reduce(b, Kind::kSum, r, b.exp(b.sub(r.x, largest)), true);
+  return b.add(b.log(sum), largest);
+}
+
+// ONNX Runtime truncates exponentials to integers too: log(sum(exp(x))) = m + log(n) where the largest element m is
+// there n times, truncated in the end.
+Val log_sum_exp_of_integers(Builder& b, const Reduced& r) {
+  const DType dtype = b.dtype(r.x);
+  const Val largest = reduce(b, Kind::kReduceMax, r, r.x, true);
+  const Val count = reduce(b, Kind::kSum, r, b.cast(b.equal(r.x, largest), DType::kInt32), true);
+  const Val below = b.add(largest, b.cast(whole_log(b, b.cast(count, DType::kInt64)), dtype));
+  if (!stream::is_signed_int(dtype)) return below;
+  // The logarithm of 2, 3, .. is no whole number: of a negative sum the whole part is the next one.
+  const Val rounds_up = b.logical_and(b.less(below, b.scalar_like(0, below)), b.greater(count, b.i32_scalar(1)));
+  return b.add(below, b.cast(rounds_up, dtype));
+}
+
+}  // namespace
+
 void lower_reduce_log_sum_exp(Lowering& lo) {
   Builder& b = lo.b;
   Reduced r = read(lo, kAxesInput);
   if (output_of_empty(lo, r, -kInfinity)) return;
   if (r.noop) return lo.output(0, r.x);
-  const DType dtype = lo.dtype(r.x);
-  Val x = stream::is_float(dtype) ? r.x : b.cast(r.x, DType::kFloat32);
-  constexpr double kLargest = std::numeric_limits<float>::max();
-  Val largest = reduce(b, Kind::kReduceMax, r, x, true);
-  largest = b.minimum(b.maximum(largest, b.scalar_like(-kLargest, x)), b.scalar_like(kLargest, x));
-  Val sum = reduce(b, Kind::kSum, r, b.exp(b.sub(x, largest)), true);
-  Val made = b.add(b.log(sum), largest);
+  Val made = stream::is_float(lo.dtype(r.x)) ? log_sum_exp_of_floats(b, r) : log_sum_exp_of_integers(b, r);
   if (!r.keep_dims && r.run_time_axes)
-    made = b.op(Kind::kReshape, {made, b.shape_of(reduce(b, Kind::kSum, r, x, false))});
+    made = b.op(Kind::kReshape, {made, b.shape_of(reduce(b, Kind::kSum, r, r.x, false))});
   else if (!r.keep_dims)
     made = b.reshape(made, reduced_shape(b, r));
-  lo.output(0, b.cast(made, dtype));
+  lo.output(0, made);
 }
 
 }  // namespace lowtide::layout

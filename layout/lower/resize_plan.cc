@@ -184,6 +184,22 @@ bool gives_sizes(Lowering& lo, Val x, const ResizeOperands& operands) {
   return true;
 }
 
+// Whether the region of a resized or cropped axis depends on an extent that only the run knows. `operands` are known.
+bool crops_open_axis(Lowering& lo, Val x, const ResizeOperands& operands) {
+  if (!operands.roi) return false;
+  const std::vector<double> roi = *lo.numbers(operands.roi);
+  const size_t count = operands.axes.size();
+  const auto scales = operands.scales ? lo.numbers(operands.scales) : std::nullopt;
+  const auto sizes = operands.sizes ? lo.dims(operands.sizes) : std::nullopt;
+  if (roi.size() != 2 * count || (scales ? scales->size() : sizes->size()) != count) return false;  // refused later
+  for (size_t i = 0; i < count; ++i) {
+    const Dim extent = lo.b.dim(x, operands.axes[i]);
+    const bool stays = scales ? (*scales)[i] == 1 : (*sizes)[i] == extent;
+    if (core::is_symbol(extent) && !(stays && roi[i] == 0 && roi[count + i] == 1)) return true;
+  }
+  return false;
+}
+
 // A list that is computed at run time. The standard wants one axis, ONNX Runtime (1.31) takes any shape of that many
 // elements.
 Val listed_operand(Lowering& lo, Val list, const char* name, size_t elements) {
@@ -204,7 +220,7 @@ std::optional<ResizeOperands> read_resize_operands(Lowering& lo, Val x) {
   ResizeOperands out = read_resize_attributes(lo, x);
   const bool is_known = (!out.scales || gives_sizes(lo, x, out)) && (!out.sizes || lo.dims(out.sizes)) &&
                         (!out.roi || lo.numbers(out.roi));
-  if (is_known) return std::nullopt;
+  if (is_known && !crops_open_axis(lo, x, out)) return std::nullopt;
   if (out.policy != "stretch" && out.policy != "not_larger" && out.policy != "not_smaller")
     lo.malformed(fmt::format("attribute 'keep_aspect_ratio_policy' has the unknown value '{}'", out.policy));
   out.scales = listed_operand(lo, out.scales, "scales", out.axes.size());

@@ -19,6 +19,20 @@ std::vector<int64_t> chunks(Lowering& lo, int64_t axis_size, int64_t count) {
   return sizes;
 }
 
+// The same of an axis that only the run knows.
+std::vector<Dim> open_chunks(core::Symbols& symbols, Dim axis_size, int64_t count) {
+  const Dim chunk = symbols.ceil_div(axis_size, count);
+  std::vector<Dim> sizes(static_cast<size_t>(count), chunk);
+  sizes.back() = symbols.sub(axis_size, symbols.mul(chunk, count - 1));
+  return sizes;
+}
+
+// By a list of sizes that the run computes.
+std::vector<Val> split_by_list(Lowering& lo, Val x, int axis, Val sizes) {
+  const auto count = static_cast<int>(lo.output_count());
+  return lo.b.ops(Kind::kSplitV, {x, sizes, lo.b.i32_scalar(axis)}, core::SplitOptions{count}, count);
+}
+
 std::vector<Val> split_by(Lowering& lo, Val x, int axis, const std::vector<int64_t>& sizes) {
   if (sizes.size() != lo.output_count())
     lo.malformed("'split' has " + std::to_string(sizes.size()) + " sizes, but the node has " +
@@ -43,9 +57,10 @@ std::vector<Val> split_evenly(Lowering& lo, Val x, int axis, int64_t count) {
   const Dim axis_size = lo.b.dim(x, axis);
   if (count == 1) return {x};
   if (core::is_symbol(axis_size)) {
-    // An even split does not need the size of the axis; an uneven one does.
-    if (lo.opset() >= 18 && !lo.b.graph.symbols.exact_div(axis_size, count))
-      lo.need_static(axis_size, "the size of the split axis");
+    // Before opset 18 all parts are equal, which the kernel checks.
+    core::Symbols& symbols = lo.b.graph.symbols;
+    if (lo.opset() >= 18 && !symbols.exact_div(axis_size, count))
+      return split_by_list(lo, x, axis, lo.b.dims(open_chunks(symbols, axis_size, count), DType::kInt32, x));
     return lo.b.ops(Kind::kSplit, {lo.b.i32_scalar(axis), x}, core::SplitOptions{static_cast<int>(count)},
                     static_cast<int>(count));
   }
@@ -69,8 +84,7 @@ void lower_split(Lowering& lo) {
   if (sizes) {
     parts = split_by(lo, x, axis, *sizes);
   } else if (listed) {
-    parts = lo.b.ops(Kind::kSplitV, {x, as_i32_clamped(lo, lo.input(1)), lo.b.i32_scalar(axis)},
-                     core::SplitOptions{static_cast<int>(count)}, static_cast<int>(count));
+    parts = split_by_list(lo, x, axis, as_i32_clamped(lo, lo.input(1)));
   } else {
     parts = split_evenly(lo, x, axis, lo.opset() >= 18 ? lo.attr_i("num_outputs", count) : count);
   }

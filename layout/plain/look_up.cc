@@ -54,14 +54,10 @@ std::optional<int64_t> picked_place(Rewriter& rewriter, const Op& op, ValueId da
 }
 
 // Whether the run may find that a value holds nothing: an extent of it is counted by the run (of NonZero's places, say)
-// and does not follow from the inputs' extents, which the caller chooses. LiteRT's UNPACK refuses such a value.
+// and does not follow from those of the model's inputs, which the caller chooses. LiteRT's UNPACK refuses such a value.
 bool may_be_empty(Rewriter& rewriter, ValueId value) {
   core::Symbols& symbols = rewriter.graph.symbols;
-  std::set<Dim> known;
-  if (!rewriter.graph.input_names.empty())  // not of a branch or a body, whose inputs can be counted too
-    for (const ValueId in : rewriter.graph.inputs)
-      for (const Dim dim : rewriter.value(in).shape)
-        for (const auto& term : symbols.terms(dim)) known.insert(term.atoms.begin(), term.atoms.end());
+  std::set<Dim> known = *rewriter.graph.chosen_extents;
   std::vector<Dim> left(rewriter.value(value).shape);
   while (!left.empty()) {
     const Dim dim = left.back();

@@ -244,6 +244,28 @@ case(
     feeds={"x": f32(1.5, 2, -1.5, -1, 0.25, -0.0, 1e9)},
     outputs="float[7,3] y",
 )
+# Outside the range, but equal to indices in it modulo 2^32.
+case(
+    "one_hot/far_indices",
+    "int64[7] x",
+    "y = OneHot(x, d, v)",
+    {"d": np.int64(4), "v": f32(0, 1)},
+    feeds={"x": i64(2**32 + 1, 2**40, -(2**32) + 2, 1, 7, -2, -7)},
+)
+case(
+    "one_hot/far_float_indices",
+    "float[4] x",
+    "y = OneHot(x, d, v)",
+    {"d": np.float32(4), "v": f32(0, 1)},
+    feeds={"x": f32(2**33, 2**32, 1, -(2.0**34))},
+    outputs="float[4,4] y",
+)
+case(
+    "one_hot/of_arg_max",
+    "float[5,4] x",
+    "a = ArgMax<axis=1, keepdims=0>(x) y = OneHot(a, d, v)",
+    {"d": np.int64(4), "v": f32(0, 1)},
+)
 case(
     "one_hot/run_time_values",
     "int64[4] i, float[2] v",
@@ -488,6 +510,15 @@ case(
     outputs="float[7,A] y",
 )
 case("split/num_outputs_uneven", "float[7,2] x", "a, b, c = Split<num_outputs=3>(x)", opset=18, outputs="a, b, c")
+for length in (7, 6, 5, 3):
+    case(
+        f"split/num_outputs_of_{length}_at_run_time",
+        "float[2,N,3] x",
+        "a, b, c = Split<num_outputs=3, axis=-2>(x) s = Shape(c) y = Concat<axis=1>(c, a, b)",
+        opset=18,
+        shapes={"x": (2, length, 3)},
+        outputs="float[2,A,3] a, float[2,B,3] c, int64[3] s, float[2,C,3] y",
+    )
 case(
     "split/run_time_sizes",
     "float[7,2] x, int64[2] s",

@@ -10,6 +10,8 @@ from tests.support.case import Case
 
 CONV = {"w": (4, 3, 3, 2)}
 
+LARGE_MASK = np.triu(np.full((300, 300), -np.inf, np.float32), 1)
+
 CASES = [
     # Softmax has an axis; before opset 13 it flattens the axes from there on.
     *[
@@ -155,6 +157,19 @@ CASES = [
         "int64[3] x",
         "p = Pad(x, n, a) y = Pad(p, n, b)",
         {"n": np.array([1, 2]), "a": np.array(2**53), "b": np.array(2**53 + 1)},
+    ),
+    # Masks that are not small, of which one closes a row; weights of that size are not read.
+    Case(
+        "pitfall/large_mask_in_an_output",
+        "float[2,300,300] x",
+        "y = Add(x, k)",
+        {"k": LARGE_MASK},
+    ),
+    Case(
+        "pitfall/large_mask_that_closes_a_row",
+        "float[2,300,300] x",
+        "a = Add(x, k) p = Softmax<axis=-1>(a) n = IsNaN(p) y = Where(n, z, p)",
+        {"k": np.where(np.arange(300)[:, None] == 3, np.float32(-np.inf), LARGE_MASK), "z": np.float32(0)},
     ),
     Case("pitfall/sum_with_one_input_in_the_middle", "float[2,3,7,9] x", "c = Conv(x, w) s = Sum(c) y = Relu(s)", CONV),
 ]

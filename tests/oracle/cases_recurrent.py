@@ -260,6 +260,16 @@ for flag in (False, True):
         {"k": (2, 3)},
         **known,
     )
+    for found in (0, 1):
+        control(
+            f"if_{flag}_tail_of_{found and 'places' or 'no_places'}",
+            "float[5] x, bool p",
+            "w = NonZero(x) y = If (p) <then_branch = a () => (float[1,k] u) { l = Slice(w, f, z, f) s = Shape(l) u = ConstantOfShape<value=float[1] {7}>(s) }, "
+            "else_branch = b () => (float[1,k] v) { v = Cast<to=1>(w) }>",
+            "float[1,k] y",
+            {"f": i64(1), "z": i64(2**31 - 1)},
+            feeds={"x": np.full(5, found, np.float32), "p": np.array(flag)},
+        )
     control(
         f"if_{flag}_nested",
         "float[2,3] x, bool p",
@@ -385,6 +395,18 @@ for n in (0, 1, 5):
         {"one": i64(1)},
         feeds={**fed["feeds"], "e": np.zeros((0, 3), np.float32)},
     )
+    # The last element of a state, and what follows the first one, while the state has none.
+    for what, first in {"last": -1, "tail": 1}.items():
+        for start in ("nothing", "some"):
+            control(
+                f"loop_of_{n}_{what}_of_{start}",
+                "int64 n, float[m] e",
+                "y = Loop (n, , e) <body = b (int64 i, bool c, float[p] s) => (bool o, float[q] t) { o = Identity(c) l = Slice(s, f, z) "
+                "k = Shape(l) r = ConstantOfShape(k) a = ReduceSum(r) h = Cast<to=1>(k) g = Add(h, a) t = Concat<axis=0>(s, g) }>",
+                "float[q] y",
+                {"f": i64(first), "z": i64(2**31 - 1)},
+                feeds={"n": np.array(n), "e": np.zeros(2 if start == "some" else 0, np.float32)},
+            )
     control(
         f"loop_of_{n}_nested",
         shape_x,

@@ -5,6 +5,8 @@ Axes moved from an attribute to an input (ReduceSum at 13, the others at 18). Be
 tensor into two dimensions at `axis` (1 by default), later it works along one axis (the last by default).
 """
 
+import math
+
 import numpy as np
 
 from tests.support.case import Case, f32, i64
@@ -341,6 +343,42 @@ CASES.append(
         {"s": (6,), "b": (6,)},
         outputs="float[4,6] y",
         opset=21,
+    )
+)
+# Integers near those at which the whole part of a root or a logarithm changes, and sums that 32 bits do not hold.
+for operator, rows in {
+    "ReduceL2": [[4096, 64, 64, 0], [10000, 140, 20, 0], [46340, 0, 0, 0], [46341, 0, 0, 0], [40000, 40000, 1, -7]],
+    "ReduceLogSum": [[485165194, 1, 0, 0], [485165196, 0, 0, 0], [178482300, 0, 0, 0], [1, 0, 0, 0], [2**31 - 1] * 4],
+    "ReduceLogSumExp": [
+        [16777217, -20, -20, -20],
+        [33554433, 0, 0, 0],
+        [-5, -5, -5, -6],
+        [-1, -1, -1, -1],
+        [5, 5, 5, 4],
+    ],
+}.items():
+    for dtype in ("int32", "int64"):
+        CASES.append(
+            Case(
+                f"{operator.lower().replace('reduce', 'reduce_')}/{dtype}_exactly",
+                f"{dtype}[N,4] x",
+                f"y = {operator}<keepdims=0>(x, a)",
+                {"a": i64(1)},
+                opset=18,
+                feeds={"x": np.array(rows, dtype)},
+            )
+        )
+ROOTS = [2**24 + 1, 94906266, 2147483647, 3037000498]
+CASES.append(
+    Case(
+        "reduce_l2/large_int64",
+        "int64[4,2] x",
+        "y = ReduceL2<keepdims=0>(x, a)",
+        {"a": i64(1)},
+        opset=18,
+        feeds={"x": i64(*((root, 4096) for root in ROOTS))},
+        outputs="int64[4] y",
+        numpy=lambda given, _: {"y": i64(*(math.isqrt(sum(int(n) ** 2 for n in row)) for row in given["x"]))},
     )
 )
 for name, numbers in {

@@ -109,6 +109,20 @@ resize(
     sizes=(1, 3, 7, 8),
     roi=[0, 0, 0.2, 0.1, 1, 1, 1.1, 0.8],
 )
+# The positions depend on extents that only the run knows, whatever tells the sizes.
+for mode in ("nearest", "linear", "cubic"):
+    for name, given in {"sizes": i64(1, 3, 7, 8), "scales": f32(1, 1, 2, 0.5)}.items():
+        CASES.append(
+            Case(
+                f"resize/crop_{mode}_dynamic_{name}",
+                "float[1,3,H,W] x",
+                f'y = Resize<mode="{mode}", coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=0.5>'
+                f"(x, r, {', n' if name == 'sizes' else 'n'})",
+                {"r": f32(0, 0, 0.2, 0.1, 1, 1, 1.1, 0.8), "n": given},
+                shapes={"x": (1, 3, 5, 6)},
+                outputs="float[1,3,A,B] y",
+            )
+        )
 # The positions are infinite or, as differences of such numbers, no numbers at all: all are outside.
 for mode in ("nearest", "linear", "cubic"):
     CASES.append(

@@ -104,14 +104,11 @@ struct Range {
   Dim count = 0;
 };
 
-// Whether an extent may be 0. Those of the graph's own inputs are taken to be at least 1: decoders shift their tokens
-// by one, [:-1], and the formula of what is left is simple so. What is made of them may be 0 where they are not.
+// Whether an extent may be 0. Those of the model's inputs are taken to be at least 1: decoders shift their tokens by
+// one, [:-1], and the formula of what is left is simple so. What is made of them may be 0 where they are not.
 bool may_be_empty(const OpView& op, Dim extent) {
-  if (op.symbols().is_not_negative(op.symbols().sub(extent, 1), op.graph.extents)) return false;
-  return op.symbols().made(extent) || std::none_of(op.graph.inputs.begin(), op.graph.inputs.end(), [&](ValueId input) {
-           const Shape& shape = op.graph.at(input).shape;
-           return std::find(shape.begin(), shape.end(), extent) != shape.end();
-         });
+  return !op.graph.chosen_extents->contains(extent) &&
+         !op.symbols().is_not_negative(op.symbols().sub(extent, 1), op.graph.extents);
 }
 
 Range symbolic_range(const OpView& op, Dim extent, std::optional<Dim> begin, std::optional<Dim> end, int64_t stride) {

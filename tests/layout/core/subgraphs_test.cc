@@ -47,6 +47,26 @@ TEST_F(Regions, BothBranchesReceiveTheCapturesOfEither) {
   }
 }
 
+// The model's inputs are taken to have elements; what a branch gets from the graph around it may have none.
+TEST_F(Regions, OnlyExtentsOfTheModelsInputsAreAtLeastOne) {
+  Symbols& symbols = model.symbols;
+  const Dim n = symbols.named("n"), counted = symbols.fresh("counted");
+  graph.chosen_extents->insert(n);
+  Val flag = input(DType::kBool, {}), x = input(DType::kFloat32, {n});
+  Val places{graph.add_value(DType::kFloat32, {counted})};
+  const std::vector<int64_t> first{0}, second{1}, last{-1}, end{INT32_MAX};
+  auto check = [&](SubgraphBuilder& subgraph) {
+    Builder& inner = subgraph.b();
+    const Val chosen = subgraph.here(x), found = subgraph.here(places);
+    EXPECT_EQ(inner.dim(inner.strided_slice(chosen, first, last, second), 0), symbols.sub(n, 1));
+    EXPECT_EQ(inner.dim(inner.strided_slice(chosen, last, end, second), 0), 1);
+    EXPECT_EQ(inner.dim(inner.strided_slice(found, first, last, second), 0), symbols.max(symbols.sub(counted, 1), 0));
+    EXPECT_EQ(inner.dim(inner.strided_slice(found, last, end, second), 0), symbols.min(counted, 1));
+    return std::vector<Val>{chosen};
+  };
+  run_if(model, b, flag, check, check);
+}
+
 TEST_F(Regions, DimensionsInWhichBranchesDifferAreDynamic) {
   Val flag = input(DType::kBool, {}), x = input(DType::kFloat32, {2, 3});
   auto yes = [&](SubgraphBuilder& subgraph) { return std::vector<Val>{subgraph.here(x)}; };

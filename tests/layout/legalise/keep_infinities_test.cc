@@ -37,6 +37,20 @@ TEST_F(KeepInfinities, InAMaskThatIsAnOutput) {
 
 TEST_F(KeepInfinities, NotBeforeOpsThatRemoveThem) { EXPECT_EQ(selects(b.softmax(b.add(x, mask))), 0); }
 
+TEST_F(KeepInfinities, InLargeMasksToo) {
+  const auto infinity = std::numeric_limits<double>::infinity();
+  x = {graph.add_value(DType::kFloat32, {300, 300}, "x")};
+  // Two: the one of the bound, which is as large as the mask, is not folded.
+  EXPECT_EQ(selects(b.add(x, b.filled(-infinity, DType::kFloat32, {300, 300}))), 2);
+}
+
+TEST_F(KeepInfinities, NotInLargeMasksThatAreFinite) {
+  x = {graph.add_value(DType::kFloat32, {300, 300}, "x")};
+  const Val inner = b.filled(-std::numeric_limits<double>::infinity(), DType::kFloat32, {300, 300});
+  const Val hidden = b.softmax(b.add(x, inner));
+  EXPECT_EQ(selects(b.add(hidden, b.filled(-1e9, DType::kFloat32, {300, 300}))), 0);
+}
+
 TEST_F(KeepInfinities, NotInFiniteMasks) { EXPECT_EQ(selects(b.add(x, -1e9)), 0); }
 
 TEST_F(KeepInfinities, AFusedReluIsAppliedAfterTheSelect) {
