@@ -450,10 +450,11 @@ Val Builder::pack(std::span<const Val> parts, int axis) {
 
 bool Builder::may_have_no_element(Val x) const {
   std::set<Dim> batches;
-  if (!graph.input_names.empty())  // not of a branch or a body, whose inputs may be any value
-    for (const ValueId in : graph.inputs)
-      if (const Shape& own = graph.at(in).shape; !own.empty())
-        for (const auto& term : graph.symbols.terms(own[0])) batches.insert(term.atoms.begin(), term.atoms.end());
+  for (const ValueId in : graph.inputs)
+    if (const Shape& own = graph.at(in).shape; !own.empty())
+      for (const auto& term : graph.symbols.terms(own[0]))
+        for (const Dim atom : term.atoms)
+          if (graph.chosen_extents->contains(atom)) batches.insert(atom);  // in a body, inputs may be any value
   const auto has_some = [&](const Symbols::Term& term) {
     return term.factor > 0 && std::ranges::all_of(term.atoms, [&](const Dim atom) { return batches.contains(atom); });
   };

@@ -53,28 +53,6 @@ std::optional<int64_t> picked_place(Rewriter& rewriter, const Op& op, ValueId da
   return place->front();
 }
 
-// Whether the run may find that a value holds nothing: an extent of it is counted by the run (of NonZero's places, say)
-// and does not follow from those of the model's inputs, which the caller chooses. LiteRT's UNPACK refuses such a value.
-bool may_be_empty(Rewriter& rewriter, ValueId value) {
-  core::Symbols& symbols = rewriter.graph.symbols;
-  std::set<Dim> known = *rewriter.graph.chosen_extents;
-  std::vector<Dim> left(rewriter.value(value).shape);
-  while (!left.empty()) {
-    const Dim dim = left.back();
-    left.pop_back();
-    if (dim == 0) return true;
-    for (const auto& term : symbols.terms(dim))
-      for (const Dim atom : term.atoms)
-        if (known.insert(atom).second) {
-          const auto made = symbols.made(atom);
-          if (!made) return true;
-          for (const Dim part : {made->a, made->b})
-            if (core::is_symbol(part)) left.push_back(part);
-        }
-  }
-  return false;
-}
-
 bool unpack_instead(Rewriter& rewriter, OpId id) {
   const Op op = rewriter.op(id);
   const ValueId data = op.inputs[0];
@@ -100,7 +78,7 @@ bool unpack_instead(Rewriter& rewriter, OpId id) {
       others.insert(result);
   }
   if (places.size() != static_cast<size_t>(extent) || are_parts_misread(rewriter, first, others) ||
-      may_be_empty(rewriter, data) || rewriter.b.may_have_no_element({data}))
+      rewriter.b.may_have_no_element({data}))
     return false;
   rewriter.b.origin = op.origin;
   const std::vector<Val> parts = rewriter.b.unpack({data}, look_up->axis);

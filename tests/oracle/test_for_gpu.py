@@ -7,7 +7,8 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter
 
 from tests.oracle.all_cases import CASES
-from tests.oracle.cases_plain import FOR_GPU, NARROWED, SQUARES, WIDE
+from tests.oracle.cases_plain import FOR_GPU, NARROWED, WIDE
+from tests.oracle.cases_squares import CASES as SQUARES
 from tests.support import converter, judge
 from tests.support.case import judge_case
 from tests.support.compare import RangeTolerance, compare

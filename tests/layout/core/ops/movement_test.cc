@@ -241,6 +241,7 @@ TEST_F(MovementTest, ElementsAreThoseOfTheFusedActivation) {
 TEST_F(MovementTest, SlicesOfSymbolicAxes) {
   const Dim n = symbols.named("n");
   Val x = input({n, 4});
+  graph.chosen_extents->insert(n);
   auto extent = [&](int64_t begin, int64_t end, int64_t stride) {
     const int64_t begins[] = {begin, 0}, ends[] = {end, INT32_MAX}, strides[] = {stride, 1};
     return b.shape(b.strided_slice(x, begins, ends, strides))[0];
@@ -253,6 +254,9 @@ TEST_F(MovementTest, SlicesOfSymbolicAxes) {
   EXPECT_EQ(extent(0, 3, 1), symbols.min(n, 3));
   EXPECT_EQ(extent(2, INT32_MAX, 1), symbols.max(symbols.sub(n, 2), 0));
   EXPECT_TRUE(is_symbol(extent(1, 3, 1)));
+  graph.chosen_extents->clear();
+  EXPECT_EQ(extent(0, -1, 1), symbols.max(symbols.sub(n, 1), 0));
+  EXPECT_EQ(extent(-1, INT32_MAX, 1), symbols.min(n, 1));
 }
 
 TEST_F(MovementTest, DimensionsAreComputedFromTheInputs) {
