@@ -86,8 +86,8 @@ std::optional<Shape> reshape_for_batch(const BatchReshape& reshape, const OtherB
   if (open) {
     // What the model itself leaves open follows by itself, unless a number may be the batch instead: [-1,T,D] is read
     // so, [N,-1,D] and [-1,N,D] are not.
-    const bool is_another =
-        std::ranges::any_of(axes, [&](size_t axis) { return axis < *open || reshape.output[axis] == before; });
+    const bool is_another = std::ranges::any_of(
+        axes, [&, old = before](size_t axis) { return axis < *open || reshape.output[axis] == old; });
     return is_another ? std::nullopt : std::optional(reshape.target);
   }
   if (axes.size() != 1) return std::nullopt;
