@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "layout/lower/node_order.h"
+#include "layout/lower/subgraph.h"
 
 namespace lowtide::layout {
 namespace {
@@ -38,8 +39,9 @@ std::vector<bool> makes_optional(const onnx::Node& node, const Scope& scope) {
     for (const auto& body : attribute.graphs) {
       Scope inner{&scope, {}};
       // A Loop hands its inputs to its body; what the body gives for the condition is no output.
-      for (size_t i = 0; i < body->inputs.size(); ++i)
-        inner.own.insert_or_assign(body->inputs[i].name, is_loop && takes_optional(i));
+      const std::vector<const onnx::ValueInfo*> given = given_inputs(*body);
+      for (size_t i = 0; i < given.size(); ++i)
+        inner.own.insert_or_assign(given[i]->name, is_loop && takes_optional(i));
       add_values(*body, inner);
       const size_t skipped = is_loop ? 1 : 0;
       for (size_t i = 0; i < out.size() && i + skipped < body->outputs.size(); ++i)

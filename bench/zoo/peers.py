@@ -206,5 +206,5 @@ def compare(options):
     for (kind, threads), values in ratios.items():
         mean = math.exp(sum(map(math.log, values)) / len(values))
         slower = sum(value > 1.03 for value in values)
-        text += f"\nBeside {kind}, {threads} thread(s): {len(values)} networks, geometric mean {mean:.2f}, worst {max(values):.2f}, {slower} above 1.03.\n"
+        text += f"\nCompared with {kind}, {threads} thread(s): {len(values)} networks, geometric mean {mean:.2f}, worst {max(values):.2f}, {slower} above 1.03.\n"
     return text + f"\nMedians of {TURNS} turns of CPU time in each of {PROCESSES} processes; {load()} at the end.\n"

@@ -7,7 +7,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <set>
 
 #include "layout/core/builtin.h"
 #include "layout/core/integer_constant.h"
@@ -310,7 +309,15 @@ bool Builder::moves_exactly(Kind kind, Val x) const {
   if (keeps_bits(kind, dtype(x))) return true;
   const OpId producer = known(x).producer;
   if (dtype(x) != DType::kFloat64 || producer < 0) return false;
-  const KernelLimits* made_by = kernel_limits(graph.ops[static_cast<size_t>(producer)].kind);
+  const Op& made = graph.op(producer);
+  // A product with 1 or a sum with 0 is removed later, and keeps all bits.
+  const auto may_be_neutral = [&](ValueId in) {
+    if (in == kAbsent || !graph.at(in).is_constant()) return false;
+    const auto numbers = graph.numbers(in);
+    return !numbers || std::ranges::all_of(*numbers, [](double number) { return number == 0 || number == 1; });
+  };
+  if (std::ranges::any_of(made.inputs, may_be_neutral)) return false;
+  const KernelLimits* made_by = kernel_limits(made.kind);
   return made_by != nullptr && !made_by->takes(DType::kFloat64);
 }
 
@@ -449,14 +456,9 @@ Val Builder::pack(std::span<const Val> parts, int axis) {
 }
 
 bool Builder::may_have_no_element(Val x) const {
-  std::set<Dim> batches;
-  for (const ValueId in : graph.inputs)
-    if (const Shape& own = graph.at(in).shape; !own.empty())
-      for (const auto& term : graph.symbols.terms(own[0]))
-        for (const Dim atom : term.atoms)
-          if (graph.chosen_extents->contains(atom)) batches.insert(atom);  // in a body, inputs may be any value
   const auto has_some = [&](const Symbols::Term& term) {
-    return term.factor > 0 && std::ranges::all_of(term.atoms, [&](const Dim atom) { return batches.contains(atom); });
+    return term.factor > 0 &&
+           std::ranges::all_of(term.atoms, [&](const Dim atom) { return graph.batches->contains(atom); });
   };
   return std::ranges::any_of(graph.at(x.id).shape, [&](const Dim dim) {
     return dim == 0 || !std::ranges::all_of(graph.symbols.terms(dim), has_some);

@@ -180,7 +180,7 @@ class Builder {
   // Or parts and SQUEEZEs, where UNPACK would not keep the bits of the data, or may refuse them.
   std::vector<Val> unpack(Val x, int axis);
   // Whether a run may give x no element, such as a past of length 0: an extent is open, other than the batch, which is
-  // axis 0 of an input. LiteRT's UNPACK refuses such data.
+  // axis 0 of an input of the model. LiteRT's UNPACK refuses such data.
   bool may_have_no_element(Val x) const;
   Val fill(Val dims, Val value) { return op(Kind::kFill, {dims, value}); }
   Val range(Val start, Val limit, Val delta) { return op(Kind::kRange, {start, limit, delta}); }

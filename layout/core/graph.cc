@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <queue>
 #include <utility>
@@ -112,6 +113,12 @@ std::optional<std::vector<double>> Graph::numbers(ValueId id) {
   if (!stream::is_float(dtype) && !stream::is_small_float(dtype) && !stream::is_integer(dtype) && dtype != DType::kBool)
     return std::nullopt;
   return stream::evaluate_doubles(at(id).constant, budget);
+}
+
+void Graph::add_chosen_extents(const Shape& input) {
+  std::copy_if(input.begin(), input.end(), std::inserter(*chosen_extents, chosen_extents->end()), is_symbol);
+  if (input.empty()) return;
+  for (const auto& term : symbols.terms(input[0])) batches->insert(term.atoms.begin(), term.atoms.end());
 }
 
 bool is_tensor_list(const Graph& graph, ValueId id) {

@@ -118,6 +118,10 @@ class Graph {
   // The open extents of the model's inputs, which its caller chooses, and which are taken to be at least 1 where that
   // makes formulas simpler. Shared with branches and bodies: what these get from outside may well be empty.
   std::shared_ptr<std::set<Dim>> chosen_extents = std::make_shared<std::set<Dim>>();
+  // Those of axis 0, the batch. Shared in the same way.
+  std::shared_ptr<std::set<Dim>> batches = std::make_shared<std::set<Dim>>();
+  // Adds the extents of an input of the model to both.
+  void add_chosen_extents(const Shape& input);
   stream::Budget& budget;  // for the early evaluation of small constants
   // What products of constants may still take in all, when they are folded. The main graph of a model gets some; a
   // small file could ask for hours otherwise.

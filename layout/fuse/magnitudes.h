@@ -12,7 +12,7 @@ namespace lowtide::layout {
 
 using core::Magnitudes;
 
-// The same of a constant that rules may make others of; nullopt of others.
+// As core::magnitudes_of(), of a constant that rules may fold (Rewriter::is_foldable); else nullopt.
 std::optional<Magnitudes> magnitudes_of(Rewriter& rewriter, ValueId constant);
 
 // Factors between these are ordinary: numbers of networks have room for one more of them.

@@ -29,7 +29,8 @@ bool carries(const Op& op) {
   return !bounded && core::builtin(op.kind).keeps_infinities;
 }
 
-// The largest magnitudes of constants, each of which is read once: NaN where a number is NaN, or that cannot be told.
+// The largest magnitudes of constants, each of which is looked at once: NaN where a number is NaN, or where they cannot
+// be computed.
 class LargestMagnitudes {
  public:
   explicit LargestMagnitudes(core::Graph& graph) : graph_(graph) {}
@@ -59,8 +60,8 @@ class Following {
   Following(core::Graph& graph, InfinitySource source)
       : graph_(graph), replacements_(graph), largest_(graph), source_(source) {}
 
-  // Masks may be large, and so may weights: a large constant is first taken to hold an infinity, and is read where that
-  // is shown then.
+  // Masks may be large, and so may weights: a large constant is first assumed to hold an infinity, and is read
+  // only where an output or a test would show it.
   void run() {
     do {
       reached_.assign(graph_.values.size(), false);
@@ -89,7 +90,7 @@ class Following {
     if (const auto numbers = graph_.numbers(id))
       return std::any_of(numbers->begin(), numbers->end(), [](double x) { return std::isinf(x); });
     if (op.kind != Kind::kAdd && op.kind != Kind::kSub) return false;
-    if (largest_.is_known(id)) return std::isinf(largest_.of(id));
+    if (largest_.is_known(id)) return !std::isfinite(largest_.of(id));
     guessed_.push_back(id);
     return true;
   }
@@ -98,7 +99,7 @@ class Following {
   bool read_guessed() {
     bool any_wrong = false;
     for (const ValueId id : guessed_)
-      if (shown_[index(id)] != ShownBy::kNothing && !std::isinf(largest_.of(id))) any_wrong = true;
+      if (shown_[index(id)] != ShownBy::kNothing && std::isfinite(largest_.of(id))) any_wrong = true;
     return any_wrong;
   }
 

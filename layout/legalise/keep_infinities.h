@@ -11,7 +11,7 @@
 namespace lowtide::layout {
 
 // Follows infinities from the graph's own constants to its outputs, and from constants and inputs (a mask that
-// the application makes) to softmaxes whose result is tested for NaN, and puts them back by a SELECT_V2 behind each ADD
+// the application makes) to softmaxes whose result is tested for NaN, and puts them back by a SELECT_V2 after each ADD
 // and SUB on the way. Infinities that are computed at run time are left to the kernels.
 void keep_infinities(core::Graph& graph);
 

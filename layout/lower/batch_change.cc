@@ -114,14 +114,14 @@ size_t BatchChange::begin(const onnx::Node& node, Builder& b, std::vector<Val>& 
   return place;
 }
 
-// Of [1,1,C] either 1 is the batch; a recurrence takes its first axis for steps, of which there are no more now.
+// Either 1 of [1,1,C] may be the batch. A larger batch does not add steps to a recurrence.
 void BatchChange::check_steps(const onnx::Node& node, const Reading& x) const {
   const std::optional<size_t> steps = axis_of_steps(node);
   if (!steps || !is_guessed_) return;
   for (const size_t changed : x.changed())
     if (changed == *steps)
       holds_batch(
-          fmt::format("it would take the batch for its steps, axis {}: a Reshape before it has a constant shape, "
+          fmt::format("the batch would become its steps, axis {}: a Reshape before it has a constant shape, "
                       "in which any axis of 1 may be the batch",
                       changed));
 }
@@ -235,7 +235,8 @@ void BatchChange::end(size_t place, Builder& b, const std::vector<Val>& outputs)
   }
 }
 
-// The same samples as before, which the new batch has more of, or not at all. Places from the end follow it.
+// Refuses a Slice that gives the same samples as before: the new batch has others as well, or fewer. Starts that count
+// from the end follow the batch.
 void BatchChange::check_slice(const Record& before, const Record& now, const Reading& y) {
   if (now.inputs.empty() || now.inputs[0].size() != y.now.size()) return;
   const Reading x{before.inputs[0], now.inputs[0]};

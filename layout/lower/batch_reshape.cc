@@ -49,16 +49,15 @@ bool may_hold(const BatchReshape& reshape, size_t axis, Dim batch) {
   return parts % (out_front->number / common) == 0 && out_parts % (front->number / common) == 0;
 }
 
-bool has_behind_first(const Shape& target, Dim extent) {
+bool has_after_first(const Shape& target, Dim extent) {
   return std::find(target.begin() + 1, target.end(), extent) != target.end();
 }
 
 // A batch of 1 may be any axis: two forms are taken, in which exporters write the batch first.
 std::optional<Shape> reshape_for_batch_of_one(const BatchReshape& reshape, Dim now) {
   if (reshape.axis != 0) return std::nullopt;
-  // The batch is the first part of a larger axis. An extent of 1 behind it might be the batch instead.
-  if (reshape.target[0] == -1)
-    return has_behind_first(reshape.target, 1) ? std::nullopt : std::optional(reshape.target);
+  // The batch is the first part of a larger axis. An extent of 1 after it might be the batch instead.
+  if (reshape.target[0] == -1) return has_after_first(reshape.target, 1) ? std::nullopt : std::optional(reshape.target);
   if (reshape.target[0] != 1) return std::nullopt;
   // A larger axis whose first part is the batch is divided again: [4*T, D] -> [4, T, D].
   const Dim parts = reshape.input[0];
@@ -109,9 +108,9 @@ std::optional<Shape> reshape_for(const BatchReshape& reshape, const std::set<Oth
   if (before <= 0 || now <= 0 || reshape.target.empty()) return std::nullopt;
   std::set<Shape> readings;
   bool is_of_no_batch = true,
-       is_behind = has_behind_first(reshape.target, 1) || has_behind_first(reshape.target, before);
+       is_after_first = has_after_first(reshape.target, 1) || has_after_first(reshape.target, before);
   for (const OtherBatch& batch : batches) {
-    is_behind = is_behind || has_behind_first(reshape.target, batch.first);
+    is_after_first = is_after_first || has_after_first(reshape.target, batch.first);
     if (!is_multiple(before, now, batch)) continue;
     is_of_no_batch = false;
     const std::optional<Shape> reading = reshape_for_batch(reshape, batch);
@@ -119,7 +118,7 @@ std::optional<Shape> reshape_for(const BatchReshape& reshape, const std::set<Oth
     readings.insert(*reading);
   }
   // Such as a batch and a row more.
-  if (is_of_no_batch && reshape.axis == 0 && reshape.target[0] == -1 && !is_behind) return reshape.target;
+  if (is_of_no_batch && reshape.axis == 0 && reshape.target[0] == -1 && !is_after_first) return reshape.target;
   return readings.size() == 1 ? std::optional(*readings.begin()) : std::nullopt;
 }
 

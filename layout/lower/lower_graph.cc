@@ -133,8 +133,7 @@ class GraphLowering : public Surroundings {
       core::Shape shape = input_shape(info, shapes, graph.symbols);
       check_extents(info.name, shape);
       declared.name_dimensions(info, shape);
-      std::copy_if(shape.begin(), shape.end(), std::inserter(*graph.chosen_extents, graph.chosen_extents->end()),
-                   core::is_symbol);
+      graph.add_chosen_extents(shape);
       core::ValueId id = graph.add_value(info.dtype, std::move(shape), info.name);
       graph.inputs.push_back(id);
       graph.input_names.push_back(info.name);

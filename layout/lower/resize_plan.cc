@@ -184,7 +184,8 @@ bool gives_sizes(Lowering& lo, Val x, const ResizeOperands& operands) {
   return true;
 }
 
-// Whether the region of a resized or cropped axis depends on an extent that only the run knows. `operands` are known.
+// Whether the region of a resized or cropped axis depends on an extent that is known at run time only. `operands` are
+// known.
 bool crops_open_axis(Lowering& lo, Val x, const ResizeOperands& operands) {
   if (!operands.roi) return false;
   const std::vector<double> roi = *lo.numbers(operands.roi);

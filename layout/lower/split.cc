@@ -19,7 +19,7 @@ std::vector<int64_t> chunks(Lowering& lo, int64_t axis_size, int64_t count) {
   return sizes;
 }
 
-// The same of an axis that only the run knows.
+// The same for an axis whose extent is known at run time only.
 std::vector<Dim> open_chunks(core::Symbols& symbols, Dim axis_size, int64_t count) {
   const Dim chunk = symbols.ceil_div(axis_size, count);
   std::vector<Dim> sizes(static_cast<size_t>(count), chunk);
@@ -27,7 +27,7 @@ std::vector<Dim> open_chunks(core::Symbols& symbols, Dim axis_size, int64_t coun
   return sizes;
 }
 
-// By a list of sizes that the run computes.
+// Splits by a list of sizes that is computed at run time.
 std::vector<Val> split_by_list(Lowering& lo, Val x, int axis, Val sizes) {
   const auto count = static_cast<int>(lo.output_count());
   return lo.b.ops(Kind::kSplitV, {x, sizes, lo.b.i32_scalar(axis)}, core::SplitOptions{count}, count);

@@ -34,7 +34,12 @@ bool is_plain_sum(const Op& op) { return (op.kind == Kind::kAdd || op.kind == Ki
 }  // namespace
 
 Masks::Masks(Graph& graph, std::vector<std::optional<CalibratedValue>> values, GridGroups groups, DType dtype)
-    : graph_(graph), values_(std::move(values)), groups_(std::move(groups)), dtype_(dtype), users_(graph.users()) {
+    : graph_(graph),
+      values_(std::move(values)),
+      groups_(std::move(groups)),
+      dtype_(dtype),
+      users_(graph.users()),
+      outputs_(graph.outputs.begin(), graph.outputs.end()) {
   for (size_t v = 0; v < values_.size(); ++v)
     if (values_[v]) members_[groups_.of(static_cast<ValueId>(v))].push_back(static_cast<ValueId>(v));
 }
@@ -89,8 +94,7 @@ double Masks::least_of_group(ValueId root) {
 std::optional<double> Masks::find_least(ValueId root) {
   double least = kInfinite;
   for (const ValueId id : members_[root]) {
-    if (std::find(graph_.outputs.begin(), graph_.outputs.end(), id) != graph_.outputs.end())
-      least = std::min(least, needed_anyway(id));
+    if (outputs_.contains(id)) least = std::min(least, needed_anyway(id));
     for (const OpId user : users_[static_cast<size_t>(id)])
       if (!groups_.chooses(user)) least = std::min(least, needed_by(graph_.ops[static_cast<size_t>(user)], id));
   }

@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "layout/quantize/calibrated.h"
@@ -80,6 +81,7 @@ class Masks {
   const GridGroups groups_;
   const DType dtype_;
   const std::vector<std::vector<OpId>> users_;
+  const std::set<ValueId> outputs_;
   std::map<ValueId, std::vector<ValueId>> members_;
   std::map<const stream::Recipe*, ConstantNumbers> constants_;
   int depth_ = 0;

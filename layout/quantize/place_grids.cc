@@ -29,9 +29,9 @@ using core::Integers;
 using stream::Code;
 using stream::Error;
 
-// Masks in what is left in floats may be found in what it reads then.
+// When ops around masks are left in floats, groups become smaller, and masks may be found in others.
 constexpr int kMostRounds = 4;
-// A part of a tensor with fewer steps of its scale is not worth much.
+// With fewer steps of its scale, a part of a tensor is nearly constant.
 constexpr double kLeastStepsOfPart = 4;
 
 enum class Part : uint8_t {
@@ -367,7 +367,7 @@ class Placing {
       if (is_read[static_cast<size_t>(one.outputs[0])]) continue;
       const std::string name = name_of(*least);
       const std::string part = name.empty() ? "a part" : fmt::format("'{}'", stream::printable(name));
-      const std::string reason = fmt::format("one scale for all parts has {:.1f} steps for {}", own, part);
+      const std::string reason = fmt::format("the common scale of its parts has {:.1f} steps for {}", own, part);
       if (calibrated_.only_integers) {
         out_.notes.push_back(fmt::format("{} '{}': {}; without --io and --require-integer it stays in floats",
                                          kind_name(one.kind), stream::printable(name_of(one.outputs[0])), reason));
@@ -399,10 +399,9 @@ class Placing {
       });
       if (masked == data.end()) continue;
       any = true;
-      leave(
-          static_cast<OpId>(i),
-          fmt::format("masks as far as {} in {} would leave no steps for other numbers", masks_->low(*masked),
-                      std::find(results.begin(), results.end(), *masked) != results.end() ? "its result" : "its data"));
+      const bool is_result = std::find(results.begin(), results.end(), *masked) != results.end();
+      leave(static_cast<OpId>(i), fmt::format("{} has masks down to {}, which leave too few steps for other numbers",
+                                              is_result ? "its result" : "its data", masks_->low(*masked)));
     }
     return any;
   }

@@ -25,9 +25,9 @@ struct PlacedGrids {
   std::map<ValueId, std::string> reasons;
   // Floats that are so far from a grid that QUANTIZE would be wrong in some kernels.
   std::set<ValueId> far;
-  // For the user.
+  // Notes for the user.
   std::vector<std::string> notes;
-  // The floats behind constants that were made integers, by their recipes.
+  // The floats of constants that were made integers, by their recipes.
   std::map<const stream::Recipe*, stream::RecipeRef> floats;
 };
 

@@ -45,8 +45,8 @@ std::optional<double> least_but_masks(const std::vector<Run>& lowest, double mos
   return least;
 }
 
-// Where the masks at the low end of numbers end: a number in the gap between them and the others, from a first look at
-// all of them in bins.
+// A number in the gap between the masks at the low end and all others, of which bin i counts those from low + i * width
+// on; `high`: the largest. nullopt: there is no such gap.
 std::optional<double> gap_in(const std::vector<uint64_t>& counts, double low, double width, double high) {
   std::optional<double> out;
   std::optional<size_t> last;  // bin with a number
@@ -62,12 +62,12 @@ std::optional<double> gap_in(const std::vector<uint64_t>& counts, double low, do
   return out;
 }
 
-// Numbers beyond a gap in a constant, whose last axis is that of rows.
-class Beyond {
+// The least number of a constant above a gap, whose rows are its last axis.
+class AboveGap {
  public:
-  Beyond(double end, uint64_t row) : end_(end), row_(row) {}
+  AboveGap(double gap, uint64_t row) : gap_(gap), row_(row) {}
   void add(double number) {
-    if (number > end_) {
+    if (!(number <= gap_)) {  // or NaN, which no set holds
       least_ = std::min(least_, number);
       has_others_ = true;
     } else if (masks_.size() <= kMostMasks) {
@@ -81,7 +81,7 @@ class Beyond {
   }
 
  private:
-  const double end_;
+  const double gap_;
   const uint64_t row_;
   double least_ = std::numeric_limits<double>::infinity();
   std::set<double> masks_;
@@ -151,19 +151,19 @@ ConstantNumbers constant_numbers(core::Graph& graph, core::ValueId constant) {
   for_each_number(graph, constant, [&](double number) {
     if (std::isfinite(number)) ++counts[static_cast<size_t>((number - all->low) / width)];
   });
-  const auto low_end = gap_in(counts, all->low, width, all->high);
+  const auto low_gap = gap_in(counts, all->low, width, all->high);
   std::reverse(counts.begin(), counts.end());
-  const auto high_end = gap_in(counts, -(all->low + kBins * width), width, -all->low);
-  if (!low_end && !high_end) return out;
+  const auto high_gap = gap_in(counts, -(all->low + kBins * width), width, -all->low);
+  if (!low_gap && !high_gap) return out;
   const core::Shape& shape = graph.at(constant).shape;
   const uint64_t row = shape.empty() ? 1 : static_cast<uint64_t>(shape.back());
-  Beyond low(low_end.value_or(0), row), high(high_end.value_or(0), row);
+  AboveGap low(low_gap.value_or(0), row), high(high_gap.value_or(0), row);
   for_each_number(graph, constant, [&](double number) {
     low.add(number);
     high.add(-number);
   });
-  if (low_end) out.unmasked.least = low.least();
-  if (high_end && high.least()) out.unmasked.most = -*high.least();
+  if (low_gap) out.unmasked.least = low.least();
+  if (high_gap && high.least()) out.unmasked.most = -*high.least();
   return out;
 }
 

@@ -295,7 +295,7 @@ std::string raised_bias(Raising& r, size_t data, size_t weights, size_t bias) {
   const core::Value& value = r.in(bias);
   if (!stream::is_integer(value.dtype)) return r.real(bias);
   const auto &x = r.in(data).quantization, &w = r.in(weights).quantization;
-  if (!x || !w || x->scale.size() != 1) r.unsupported("an integer bias beside data or weights without a scale");
+  if (!x || !w || x->scale.size() != 1) r.unsupported("an integer bias with data or weights that have no scale");
   core::Quantization product{.scale = w->scale, .zero_point = {}, .axis = 0};
   for (float& scale : product.scale) scale *= x->scale[0];
   if (value.rank() != 1) r.unsupported("an integer bias whose rank is not 1");

@@ -178,8 +178,7 @@ void GraphImport::add_input(SubgraphScope& scope, int32_t index, const tfl::Sign
   const ValueId id = graph_.add_value(from.dtype, input_shape(from, name), name);
   set_scales(id, quantization_of(from));
   scope.values[tensor] = id;
-  for (const core::Dim extent : graph_.at(id).shape)
-    if (core::is_symbol(extent)) graph_.chosen_extents->insert(extent);
+  graph_.add_chosen_extents(graph_.at(id).shape);
   graph_.inputs.push_back(id);
   graph_.input_names.push_back(name);
 }

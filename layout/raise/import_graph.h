@@ -278,7 +278,7 @@ class GraphImport {
   // which is added to `open`. Sizes that are there already stay. Returns whether something changed.
   bool widen(Shape& shape, const Shape& other, std::set<core::Dim>& open);
 
-  // The op itself, with results of these types: those of `outputs`, and behind them others, which it gives.
+  // The op itself, with results of these types: those of `outputs`, then others, which it returns.
   std::vector<ValueId> add_call(SubgraphScope& scope, Kind kind, std::vector<ValueId> inputs,
                                 core::SubgraphOptions options, std::span<const Given> types,
                                 std::span<const int32_t> outputs);

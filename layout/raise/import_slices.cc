@@ -59,7 +59,7 @@ void GraphImport::slice_with_other_axes(SubgraphScope& scope, const tfl::Operato
   for (size_t i = 0; i < listed; ++i) taken += core::has_bit(ellipsis, i) || core::has_bit(news, i) ? 0 : 1;
   if (taken > rank) malformed_model(fmt::format("{} axes are listed of data of rank {}", taken, rank));
   if (static_cast<uint32_t>(ellipsis | news) >> listed != 0)
-    malformed_model(fmt::format("ellipsis_mask or new_axis_mask has a bit behind its {} places", listed));
+    malformed_model(fmt::format("ellipsis_mask or new_axis_mask has a bit after its {} places", listed));
   // The kernel lets an ellipsis take at least one axis, and then has none for the last place. It ignores one behind all
   // other places.
   const bool has_ellipsis = (ellipsis & ((1 << listed) - 1)) != 0;

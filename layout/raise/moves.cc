@@ -382,9 +382,15 @@ void raise_fill(Raising& r) { r.give_data(r.node("Expand", {r.data(1), r.int64_i
 // LiteRT counts the elements of a range of f32 by a quotient of f32, ONNX by one of f64: from 0 to 0.3 by 0.1 they give
 // 3 and 4. Both add the step to the element before, and up to 2^24 elements the rounding to f32 passes no integer, so
 // LiteRT's elements are the first of ONNX's.
+constexpr core::Dim kMostExact = core::Dim{1} << 24;
+
 std::string first_of_range(Raising& r, const std::string& range, const Names& ends) {
   const core::Dim count = r.out().shape[0];
-  if (!core::is_symbol(count)) return r.node("Slice", {range, r.int64_list({0}), r.int64_list({count})});
+  if (!core::is_symbol(count)) {
+    if (count > kMostExact)
+      r.unsupported("of more than 2^24 floats, LiteRT and ONNX Runtime give different numbers of elements");
+    return r.node("Slice", {range, r.int64_list({0}), r.int64_list({count})});
+  }
   const std::string steps = r.node("Div", {r.node("Sub", {ends[1], ends[0]}), ends[2]});
   const std::string counted = r.cast(r.node("Ceil", {steps}), DType::kInt64);
   return r.node("Slice", {range, r.int64_list({0}), r.reshaped(counted, {1})});
@@ -402,8 +408,7 @@ bool has_count_of_onnx(const Raising& r) {
 
 void raise_range(Raising& r) {
   if (r.out().quantization) r.unsupported("a quantized result is not supported");
-  Names ends;
-  for (size_t i = 0; i < 3; ++i) ends.push_back(r.in(i).rank() == 0 ? r.stored(i) : r.reshaped(r.stored(i), {}));
+  const Names ends = {r.stored(0), r.stored(1), r.stored(2)};
   const std::string range = r.node("Range", ends);
   const bool is_whole = !stream::is_float(r.out().dtype) || has_count_of_onnx(r);
   r.give_stored(is_whole ? range : first_of_range(r, range, ends));

@@ -70,7 +70,7 @@ std::optional<std::string> misread_bias(const tfl::Subgraph& graph, const tfl::O
   const bool has_zero =
       weights->quantization && !weights->quantization->zero_point.empty() && weights->quantization->zero_point[0] != 0;
   if (is_product && !has_zero) return std::nullopt;
-  return "a bias of 32 bits beside data of 16 bits, of which LiteRT's kernel reads 64 bits, because option "
+  return "a bias of 32 bits with data of 16 bits, of which LiteRT's kernel reads 64 bits, because option "
          "quantized_bias_type is not set";
 }
 

@@ -17,7 +17,7 @@ int64_t missing(int64_t windows, const WindowSize& axis, int64_t elements) {
 
 namespace {
 
-// Whether elements may be left behind the last window, where the pads would be negative.
+// Whether elements may be left after the last window, so that the pads would be negative.
 bool may_end_before_image(const WindowSize& axis) {
   if (!stream::is_static(axis.image)) return axis.filter < axis.stride;
   return (ceil_of(axis.image, axis.stride) - 1) * axis.stride + axis.filter < axis.image;

@@ -33,7 +33,7 @@ constexpr int kOpenFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFO
 [[noreturn]] void fail(const std::string& location, int error) {
   if (error == ELOOP)
     unsafe(location,
-           "a symbolic link (copy the files beside the model, e.g. with cp -L, or allow links inside "
+           "a symbolic link (copy the files to the model's folder, e.g. with cp -L, or allow links inside "
            "one folder with --follow-links)");
   if (error == EXDEV) unsafe(location, "leads out of the model's folder");
   throw Error(opening_code(error),
@@ -154,7 +154,7 @@ std::shared_ptr<const Descriptor> checked_file(const std::string& location, int 
   struct stat info = {};
   if (fstat(number, &info) != 0) fail(location, errno);
   if (!S_ISREG(info.st_mode)) unsafe(location, "not a regular file");
-  if (info.st_nlink > 1) unsafe(location, "a hard link: the file has other names (copy it beside the model)");
+  if (info.st_nlink > 1) unsafe(location, "a hard link: the file has other names (copy it to the model's folder)");
   return file;
 }
 

@@ -102,10 +102,15 @@ std::shared_ptr<Source> memory_source(std::vector<std::byte> bytes, std::string 
   return std::make_shared<MemorySource>(std::move(bytes), std::move(name));
 }
 
+std::optional<std::pair<dev_t, ino_t>> file_number(const std::filesystem::path& path) {
+  struct stat info = {};
+  if (stat(path.c_str(), &info) != 0) return std::nullopt;
+  return std::pair(info.st_dev, info.st_ino);
+}
+
 bool same_file(const std::filesystem::path& a, const std::filesystem::path& b) {
-  struct stat first = {}, second = {};
-  return stat(a.c_str(), &first) == 0 && stat(b.c_str(), &second) == 0 && first.st_dev == second.st_dev &&
-         first.st_ino == second.st_ino;
+  const auto first = file_number(a);
+  return first && first == file_number(b);
 }
 
 Identity identity(int descriptor, const std::string& name) {

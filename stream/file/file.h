@@ -2,12 +2,16 @@
 // Files and memory as sources (source.h), and what other kinds of sources need.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "stream/file/source.h"
@@ -46,6 +50,8 @@ std::shared_ptr<Source> open_file(const std::filesystem::path& path, Access acce
 std::shared_ptr<Source> open_descriptor(std::shared_ptr<const Descriptor> file, std::string name,
                                         Access access = Access::kMap);
 std::shared_ptr<Source> memory_source(std::vector<std::byte> bytes, std::string name);
+// Device and inode of an existing file, also through links: equal for two paths to one file. nullopt: there is none.
+std::optional<std::pair<dev_t, ino_t>> file_number(const std::filesystem::path& path);
 // True when both paths lead to one existing file, also through links.
 bool same_file(const std::filesystem::path& a, const std::filesystem::path& b);
 

@@ -90,7 +90,7 @@ RecipeReader::~RecipeReader() = default;
 
 void RecipeReader::read(uint64_t first, uint64_t count, std::byte* lanes) {
   uint64_t elements = impl_->recipe->elements();
-  if (first > elements || count > elements - first) throw Error(Code::kInternal, "a read behind the end of a tensor");
+  if (first > elements || count > elements - first) throw Error(Code::kInternal, "a read beyond the end of a tensor");
   if (count == 0) return;
   auto lane = static_cast<uint64_t>(lane_bytes(impl_->recipe->dtype));
   bool aligned = reinterpret_cast<uintptr_t>(lanes) % std::min<uint64_t>(lane, alignof(uint64_t)) == 0;

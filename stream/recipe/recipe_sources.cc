@@ -31,7 +31,7 @@ void check_file_run(const Source& source, const FileRun& file_run, DType dtype) 
     throw Error(Code::kMalformed, std::move(text), place(source, file_run.offset));
   };
   if (end > source.size())
-    refuse(fmt::format("{} bytes of tensor data end {} bytes behind the end of the file", file_run.bytes,
+    refuse(fmt::format("{} bytes of tensor data end {} bytes after the end of the file", file_run.bytes,
                        end - source.size()));
   auto per_word = static_cast<uint64_t>(bits(dtype) < 8 ? 8 / bits(dtype) : 1);
   uint64_t words = file_run.elements / per_word + (file_run.elements % per_word != 0);

@@ -269,7 +269,7 @@ class StoredReader : public StepReader {
     known.next_word = word;
     known.next_offset = bytes.offset();
     if (word == words && known.next_offset != file_run.bytes)
-      bytes.malformed("tensor data go on behind their last element");
+      bytes.malformed("tensor data continue after their last element");
   }
 
   // The nearest known word at or before `wanted`; leaves its offset in next_offset.

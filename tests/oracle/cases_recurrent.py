@@ -601,6 +601,19 @@ CASES.append(
         feeds={"h": np.zeros(2, np.float32), "x": np.zeros((3, 2, 0), np.float32)},
     )
 )
+CASES.append(
+    Case(  # the first axis of what the branch gets is the second one of the input, and no batch
+        "control/scan_of_nothing_in_a_branch",
+        "bool c, float[3,S,2] x",
+        "y = Transpose<perm=[1,0,2]>(x) z = If (c) <then_branch = a () => (float[K,L] t) { i = ReduceSum<keepdims=0>(y, two) "
+        "f, t = Scan (i, y) <num_scan_inputs=1, scan_input_axes=[2], body = b (float[S,3] s, float[S,3] e) => "
+        "(float[S,3] n, float[S,3] r) { n = Add(s, e) r = Identity(n) }> }, "
+        "else_branch = o () => (float[K,L] u) { u = Identity(y) }>",
+        {"two": i64(2)},
+        outputs="float[P,Q,R] z",
+        feeds={"c": np.array(True), "x": np.zeros((3, 0, 2), np.float32)},
+    )
+)
 # UNPACK has no 64 bits.
 CASES.append(
     Case(

@@ -191,8 +191,8 @@ def test_a_batch_that_depends_on_another_input(kind, tmp_path, litert, lowtide):
     agree(tmp_path / "m.tflite", arrays, expected, litert)
 
 
-def test_the_batch_behind_an_open_axis(tmp_path, litert, lowtide):
-    """The axis that the shape leaves open is T: the number behind it is the batch's."""
+def test_the_batch_after_an_open_axis(tmp_path, litert, lowtide):
+    """The axis that the shape leaves open is T: the number after it is the batch's."""
 
     def make(path, batch):
         nodes = [node("Add", ["x", "z"], "a"), node("Reshape", ["a", "k"], "y")]
@@ -240,7 +240,7 @@ REFUSED = {
         ],
         {"z": numbers(0), "o": numbers(1), "one": numbers(1), "flat": numbers(1, 4), "s": numbers(1, 1, 4)}
         | weights(w=(1, 8, 4), r=(1, 8, 2)),
-        "would take the batch for its steps, axis 0",
+        "the batch would become its steps, axis 0",
     ),
     "weights of each sample": (
         [
@@ -378,13 +378,13 @@ def test_a_batch_of_two_in_a_constant_is_refused_with_its_node(what, tmp_path, l
 OPEN_OF_TWO = {
     "samples before open steps": ([6, 3], (-1, 3), (2, -1, 3)),
     "samples of open steps and heads": ([8, 6], (-1, 6), (2, -1, 2, 3)),
-    "samples behind open steps": ([6, 3], (-1, 3), (-1, 2, 3)),
+    "samples after open steps": ([6, 3], (-1, 3), (-1, 2, 3)),
     "samples before an open end": ([4, 6], (-1,), (2, 4, -1)),
 }
 
 
 @pytest.mark.parametrize("what", OPEN_OF_TWO)
-def test_a_number_beside_an_open_axis_is_refused(what, tmp_path, lowtide):
+def test_a_number_next_to_an_open_axis_is_refused(what, tmp_path, lowtide):
     rows, flat, divided = OPEN_OF_TWO[what]
     nodes = [node("Reshape", ["x", "s"], "f"), node("Relu", ["f"], "r"), node("Reshape", ["r", "t"], "y")]
     path = model(tmp_path / "m.onnx", nodes, [2, *rows], {"s": numbers(*flat), "t": numbers(*divided)})
@@ -402,7 +402,7 @@ OPEN_AND_CLEAR = {
 
 
 @pytest.mark.parametrize("what", OPEN_AND_CLEAR)
-def test_an_open_axis_beside_numbers_follows(what, tmp_path, litert, lowtide):
+def test_an_open_axis_next_to_numbers_follows(what, tmp_path, litert, lowtide):
     rows, flat, *targets = OPEN_AND_CLEAR[what]
     nodes = [node("Reshape", ["x", "s"], "f"), node("Relu", ["f"], "r"), node("Reshape", ["r", "t"], "y")]
     for name, batch, target in zip(("m", "exported"), (2, 4), targets, strict=True):

@@ -12,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.oracle.test_interface_options import agree
+from tests.oracle.test_merge import run_signatures
 from tests.support import converter, judge
 
 FLOAT, BOOL, INT64 = TensorProto.FLOAT, TensorProto.BOOL, TensorProto.INT64
@@ -19,7 +20,7 @@ value, node = helper.make_tensor_value_info, helper.make_node
 
 
 def graph(name, nodes, inputs, outputs, **constants):
-    """With the constants, in the list of inputs before, between and behind the others."""
+    """With the constants, in the list of inputs before and between the others."""
     tensors = [numpy_helper.from_array(array, key) for key, array in constants.items()]
     listed = [value(tensor.name, tensor.data_type, tensor.dims) for tensor in tensors]
     return helper.make_graph(nodes, name, listed[:1] + inputs[:1] + listed[1:] + inputs[1:], outputs, tensors)
@@ -127,6 +128,10 @@ def test_pieces_are_valid(model, tmp_path, lowtide):
 def test_a_signature_of_each(model, tmp_path, litert, lowtide):
     done = converter.run("merge", f"a={model}", f"b={model}", "-o", tmp_path / "m.tflite")
     assert done.returncode == 0, done
+    for arrays in feeds(model):
+        expected = judge.reference(model, arrays)["y"]
+        for got in run_signatures(tmp_path / "m.tflite", "interpreter", {"a": arrays, "b": arrays}).values():
+            np.testing.assert_allclose(got["y"], expected, rtol=1e-5)
 
 
 def test_a_list_that_disagrees_is_refused(tmp_path, lowtide):

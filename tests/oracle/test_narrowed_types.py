@@ -137,8 +137,26 @@ def test_strict_types_refuses_them(name, tmp_path, lowtide):
             F64,
             p=np.array([1, 0, 1, 1], np.int64),
         ),
+        # The product is removed, and SPLIT would have no f64.
+        lambda path: save(
+            path,
+            [node("Mul", ["a", "one"], ["m"]), node("Split", ["m"], ["y", "z"], axis=1)],
+            [("a", F64, [3, 4])],
+            F64,
+            one=np.array(1.0),
+        ),
     ],
-    ids=["floats", "integers with a kernel", "cast", "indices", "places", "parts", "reflected", "edge"],
+    ids=[
+        "floats",
+        "integers with a kernel",
+        "cast",
+        "indices",
+        "places",
+        "parts",
+        "reflected",
+        "edge",
+        "product with 1",
+    ],
 )
 def test_nothing_else_is_named(make, tmp_path, lowtide):
     path = make(tmp_path / "m.onnx")

@@ -334,12 +334,13 @@ def test_what_is_computed_from_constants_is_constant(name, tmp_path):
         agree(runner.run(mixed.feed), whole(path, mixed.feed))
 
 
-def test_a_scale_of_weights_is_an_operator_of_the_target(tmp_path):
+@pytest.mark.parametrize("domain", ["", "com.microsoft"])
+def test_a_scale_of_weights_is_an_operator_of_the_target(domain, tmp_path):
     """ONNX Runtime leaves DequantizeLinear of a weight to the target, which must have it: here only with one scale."""
     weight = numpy_helper.from_array(np.arange(-54, 54, dtype=np.int8).reshape(4, 3, 3, 3), "v")
     scales = numpy_helper.from_array(np.array([0.01, 0.02, 0.03, 0.04], np.float32), "s")
     nodes = [
-        models.node("DequantizeLinear", "v,s", "w", axis=0),
+        models.node("DequantizeLinear", "v,s", "w", axis=0, domain=domain),
         models.node("Conv", "x,w", "c"),
         models.node("Relu", "c", "y"),
     ]

@@ -105,3 +105,11 @@ def image_net(path, *, scale=1.0):
         [value("s", "float32", [1, 4, 6, 6]), value("y", "float32", [1, 4, 1, 1])],
         {"a": first * scale, "b": second},
     )
+
+
+def decibels(expected, found):
+    """Signal to noise; infinite where there is no error."""
+    expected = np.asarray(expected, np.float64)
+    error = expected - np.asarray(found, np.float64).reshape(expected.shape)
+    with np.errstate(divide="ignore"):
+        return 10 * np.log10(np.square(expected).sum() / np.square(error).sum())

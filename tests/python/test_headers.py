@@ -375,7 +375,7 @@ def test_a_field_that_only_protobuf_sees(tmp_path):
     graph = whole(helper.make_node("MatMul", ["x", "w"], ["y"])).graph.SerializeToString()
     (tmp_path / "m.onnx").write_bytes(onnx_header.message(7, graph + onnx_header.message(5, tensor)))
     (tmp_path / "w.bin").write_bytes(W.tobytes())
-    with pytest.raises(lowtide.Malformed, match=r"a key of \d+, which is no field"):
+    with pytest.raises(lowtide.Malformed, match=r"\d+ is not the key of a field"):
         lowtide.Runner(tmp_path / "m.onnx")
     (tmp_path / "m.onnx").write_bytes(b"\x3a\x05\x0a")
     with pytest.raises(lowtide.Malformed, match="byte 0: field 7 ends after the message that it is in"):

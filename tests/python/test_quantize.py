@@ -189,10 +189,7 @@ def converted_net(folder, nodes, tensors, shapes, quantize, samples):
 
 def noise(model, tflite, kernels, x):
     with lowtide.Runner(model) as reference, lowtide.Runner(tflite, kernels=kernels) as tested:
-        expected = reference.run({"x": x})["y"].astype(np.float64)
-        error = expected - tested.run({"x": x})["y"].reshape(expected.shape)
-    with np.errstate(divide="ignore"):  # no error at all
-        return 10 * np.log10(np.square(expected).sum() / np.square(error).sum())
+        return models.decibels(reference.run({"x": x})["y"], tested.run({"x": x})["y"])
 
 
 BEHIND = np.random.default_rng(5).random((1, 8, 6, 5)) > 0.5
@@ -539,6 +536,7 @@ HOSTILE = {
     "least above largest": (in_tensor(min=5.5, max=2), "tensor 'r1': its least value 5.5 is above its largest, 2"),
     "NaN": (in_tensor(min=float("nan")), "tensor 'r1': min: it is not JSON"),
     "infinity": (changed(lambda c: json.dumps(c).replace('"max": ', '"max": 1e999, "max": ', 1)), "too large"),
+    "inner value": (in_tensor(inner_min=-64.5), "tensor 'r1': its inner value -64.5 is not between"),
     "beyond f32": (in_tensor(max=1e300), r"tensor 'r1': max: 1e\+?300 is no number of f32"),
     "text": (in_tensor(max="1"), "tensor 'r1': max: the text '1' is not what stands here"),
     "null": (in_tensor(max=None), "tensor 'r1': max: null is not what stands here"),

@@ -118,20 +118,20 @@ def quantized_net(path, kind="uint8", *, is_constant=False, before=None, after=N
     """A convolution of integers between scales, and one more node of integers."""
     numbers = {
         "s": real(0.02),
-        "z": kind_of(kind),
+        "z": zero_point(kind),
         "t": real(0.03),
-        "u": kind_of(kind),
+        "u": zero_point(kind),
         "w": RNG.integers(-100, 100, (4, 4, 1, 1)).astype(np.int8),
         "sw": real(0.01),
         "zw": np.int8(0),
     }
     weights = {} if is_constant else numbers
-    nodes = [
-        *(
+    nodes = []
+    if is_constant:
+        nodes += [
             helper.make_node("Constant", [], [n], value=numpy_helper.from_array(np.array(a)))
             for n, a in numbers.items()
-        ),
-    ] * is_constant
+        ]
     first, last = "r" if before else "x", "y" if after is None else "q"
     if before == "Slice":  # and its result is not read
         weights |= {"from": np.int64([0]), "to": np.int64([2]), "axis": np.int64([1]), "shape": np.int64([1, 4, 3, 3])}
@@ -160,7 +160,7 @@ def quantized_net(path, kind="uint8", *, is_constant=False, before=None, after=N
     return models.save(path, nodes, [x], [y], weights, opset=21)
 
 
-def kind_of(kind):
+def zero_point(kind):
     return np.array(128 if kind == "uint8" else 0, kind)
 
 
@@ -212,7 +212,7 @@ def test_a_concat_of_several_scales_has_none(tmp_path):
     assert (graph.grid("y"), graph.grid("w")) == (None, (0.25, 7.0))
 
 
-def test_scales_behind_several_ways(tmp_path):
+def test_scales_found_on_several_paths(tmp_path):
     """Dead ends, any output of a Split, and a Constant that is joined with integers of a scale."""
     nodes = [
         helper.make_node("MaxPool", ["x"], ["pooled"], kernel_shape=[2]),
@@ -232,7 +232,7 @@ def test_scales_behind_several_ways(tmp_path):
 
 @pytest.mark.parametrize("is_taken", [False, True])
 def test_scales_are_found_in_linear_time(is_taken):
-    """Of a long chain behind a Concat of many values, which a QLinearConcat takes too."""
+    """Of a long chain after a Concat of many values, which a QLinearConcat reads too."""
     count = 1000
     leaves, chain = [f"i{k}" for k in range(count)], [f"m{k}" for k in range(count + 1)]
     nodes = [onnx_graph.Node("", "Concat", "", tuple(leaves), ("m0",))]

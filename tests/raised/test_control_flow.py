@@ -155,7 +155,7 @@ def growth(m, after, before):
 
 
 def turns_until(m, most, carried):
-    """A condition behind this many values of one axis."""
+    """A condition whose inputs are this many values of one axis, then the number of turns."""
     with m.subgraph() as condition:
         for _ in range(carried):
             open_input(m, 1)
@@ -164,7 +164,7 @@ def turns_until(m, most, carried):
 
 
 def open_loop(m, condition, body, values):
-    """What the body leaves in the values; it counts the turns behind them."""
+    """What the body leaves in the values; the counter of turns comes after them."""
     shapes = [m.graph.tensors[value].shape for value in values]
     kinds = ["f32"] * len(values) + ["i32"]
     passed = [*values, m.constant(0, "i32")]
@@ -222,7 +222,7 @@ def test_a_loop_that_fixes_an_open_size(turns, tmp_path):
     agrees(tmp_path / "m.tflite")
 
 
-def test_a_size_that_no_turn_changes_is_known_behind_the_loop(tmp_path):
+def test_a_size_that_no_turn_changes_is_known_after_the_loop(tmp_path):
     m = Model()
     condition = turns_until(m, 3, 1)
     with m.subgraph() as body:
@@ -236,7 +236,7 @@ def test_a_size_that_no_turn_changes_is_known_behind_the_loop(tmp_path):
 @pytest.mark.parametrize("flag", [False, True])
 @pytest.mark.parametrize("sizes", [("open", "other"), ("open", "number"), ("number", "open")])
 def test_branches_of_other_open_sizes(sizes, flag, tmp_path):
-    """Two extents of the model's inputs, or one beside a number."""
+    """Two extents of the model's inputs, or one of them and a number."""
     m = Model()
 
     def branch(kind):

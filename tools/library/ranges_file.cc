@@ -310,8 +310,8 @@ class Events : public nlohmann::json_sax<Json> {
   // `count`: the number if it is a whole one from 0 on.
   bool number(double value, std::optional<uint64_t> count, const std::string& text, std::optional<int64_t> whole) {
     const std::string digits = text.empty() ? fmt::format("{}", whole ? static_cast<double>(*whole) : value) : text;
-    auto real = [&] {
-      if (!(std::fabs(value) <= kMostMagnitude)) fail(fmt::format("{}{} is no number of f32", place(true), digits));
+    auto real = [&](double most = kMostMagnitude) {
+      if (!(std::fabs(value) <= most)) fail(fmt::format("{}{} is no number of f32", place(true), digits));
       return value;
     };
     auto counted = [&] {
@@ -342,9 +342,8 @@ class Events : public nlohmann::json_sax<Json> {
       case Level::kDecibels:
         return true;
       case Level::kHistogram:
-        // The edge of the bin that has the least float.
-        if (key_ == "low" && std::fabs(value) <= 2 * kMostMagnitude) return set(entry_.low, value);
-        if (key_ == "low") return set(entry_.low, real());
+        // The lower edge of a bin may be below the lowest float.
+        if (key_ == "low") return set(entry_.low, real(2 * kMostMagnitude));
         if (key_ == "width") return set(entry_.width, real());
         break;
       case Level::kCounts:
@@ -407,8 +406,9 @@ class Events : public nlohmann::json_sax<Json> {
     if (!e.least || !e.most || !e.elements || !e.low || !e.width) fail_tensor("a field has a wrong type");
     if (*e.least > *e.most) fail_tensor(fmt::format("its least value {} is above its largest, {}", *e.least, *e.most));
     for (const auto& inner : {e.inner_least, e.inner_most})
-      if (inner && !(*e.least <= *inner && *inner <= *e.most))
-        fail_tensor(fmt::format("its inner value {} is not between {} and {}", *inner, *e.least, *e.most));
+      if (inner && !(*e.least <= *inner && *inner <= *e.most && std::fabs(*inner) < -layout::kMask))
+        fail_tensor(fmt::format("its inner value {} is not between {} and {}", *inner,
+                                std::max(*e.least, layout::kMask), std::min(*e.most, -layout::kMask)));
     if (!(*e.width > 0)) fail_tensor(fmt::format("histogram.width: {} is not above 0", *e.width));
     // Sums of counts are exact in a double, and do not overflow.
     uint64_t total = 0;

@@ -457,7 +457,7 @@ void replace_help(std::vector<std::string>& arguments) {
   arguments.push_back("--help");
 }
 
-// `--name=` becomes `--name ""`: CLI11 takes the next argument for its value where nothing is behind the '='.
+// `--name=` becomes `--name ""`: without it CLI11 would use the next argument as the value.
 void divide_empty_values(std::vector<std::string>& arguments) {
   std::vector<std::string> out;
   bool are_options = true;

@@ -2,7 +2,6 @@
 // lowtide convert: ONNX to TFLite. The other direction: convert_to_onnx.h.
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include "emit/report.h"
 #include "emit/tflite_writer.h"
 #include "stream/error.h"
+#include "stream/file/file.h"
 #include "stream/nearest_name.h"
 #include "stream/onnx/reader.h"
 #include "stream/printable.h"
@@ -89,20 +89,13 @@ fs::path output_path(const ConvertCommand& options) {
   return options.output.empty() ? name : options.output / name.filename();
 }
 
-// A device and an inode: two paths with the same lead to one file. Nothing where none exists.
-std::optional<std::pair<dev_t, ino_t>> file_number(const fs::path& path) {
-  struct stat info = {};
-  if (stat(path.c_str(), &info) != 0) return std::nullopt;
-  return std::pair(info.st_dev, info.st_ino);
-}
-
 // A model that is converted later would be replaced before it is read. `outputs`: and the input of each.
 void check_no_other_input(const std::map<fs::path, std::string>& outputs, const std::vector<std::string>& inputs) {
   std::map<std::pair<dev_t, ino_t>, std::vector<std::string_view>> names;  // of each file that is an input
   for (const std::string& input : inputs)
-    if (const auto number = file_number(input)) names[*number].push_back(input);
+    if (const auto number = stream::file_number(input)) names[*number].push_back(input);
   for (const auto& [output, input] : outputs) {
-    const auto number = file_number(output);
+    const auto number = stream::file_number(output);
     const auto found = number ? names.find(*number) : names.end();
     if (found == names.end()) continue;
     for (const std::string_view other : found->second)
@@ -110,7 +103,7 @@ void check_no_other_input(const std::map<fs::path, std::string>& outputs, const 
   }
 }
 
-// What several models, standard input and standard output do not go with.
+// Refuses options that exclude several models, standard input or standard output.
 void check_streams(const ConvertCommand& options) {
   const bool to_stdout = options.output == "-";
   if (options.inputs.size() > 1) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdio>
 #include <string_view>
 #include <utility>
@@ -41,12 +42,14 @@ void check_log_place(const std::string& log, const fs::path& output) {
 }
 
 std::vector<std::string> option_files(const ConversionOptions& options) {
-  // Of --for and --const only some values name files; the others are not found. Nor is what begins behind another '='
-  // than the one before the file's name: names of inputs and files may have some too.
+  // --for and --const may have a value that is no file. Names of inputs and of files may contain '=', so each text
+  // after a '=' is tried; one that is too long for a path is no file.
   std::vector<std::string> out = {options.ranges, options.labels, options.custom_ops_map, options.made_for};
-  for (const std::string& constant : options.constants)
-    for (size_t at = constant.find('='); at != std::string::npos; at = constant.find('=', at + 1))
+  for (const std::string& constant : options.constants) {
+    const size_t first = constant.size() > PATH_MAX ? constant.size() - PATH_MAX : 0;
+    for (size_t at = constant.find('=', first); at != std::string::npos; at = constant.find('=', at + 1))
       out.push_back(constant.substr(at + 1));
+  }
   return out;
 }
 

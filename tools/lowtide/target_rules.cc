@@ -109,7 +109,7 @@ TargetRules::TargetRules(const Target& target, const onnx::Model& model) : targe
       continue;
     // What is an output of the model is made in one piece, and is no constant to others; in TFLite it is folded.
     if (!target.writes_tflite && std::any_of(node->outputs.begin(), node->outputs.end(), is_output)) continue;
-    const bool stays = !target.writes_tflite && (layout::full_name(*node) == "DequantizeLinear" ||
+    const bool stays = !target.writes_tflite && (node->op_type == "DequantizeLinear" ||  // of com.microsoft too
                                                  std::any_of(used.begin(), used.end(), [&](std::string_view value) {
                                                    return unfolded_.contains(std::string(value));
                                                  }));

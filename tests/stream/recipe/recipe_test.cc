@@ -156,7 +156,7 @@ TEST(Recipe, StoredDataMustHoldTheElements) {
   auto make = [](FileRun file_run, DType dtype, Shape dims) { recipe::stored(file(100), {file_run}, dtype, dims); };
   make({4, 96, 24, Encoding::kRaw, 0}, DType::kFloat32, {24});
   make({0, 4, 7, Encoding::kRaw, 0}, DType::kInt4, {7});
-  expect_error(Code::kMalformed, "behind the end of the file", [&] {
+  expect_error(Code::kMalformed, "after the end of the file", [&] {
     make({8, 96, 24, Encoding::kRaw, 0}, DType::kFloat32, {24});
   });
   expect_error(Code::kMalformed, "overflows", [&] {

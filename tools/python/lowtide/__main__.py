@@ -81,7 +81,7 @@ def _line(error: BaseException) -> str:
 
 
 def _wants_json(argv: Sequence[str]) -> bool:
-    """Whether errors are to be JSON: of the program's commands, where some are found here, as that there is no program."""
+    """Whether errors are to be JSON. Only the program's commands and partition have that option; some of their errors are found here, such as a missing program."""
     is_asked = "--errors=json" in argv or ("--errors", "json") in zip(argv, argv[1:])
     return is_asked and (argv[0] == "partition" or argv[0] not in COMMANDS)
 

@@ -293,10 +293,11 @@ class ByOperator:
         self._samples = samples
         for chunk in self._chunks():
             names = [name for op in chunk for i in op_tensors(self._tflite, op) for name in self._names(i)]
-            values = self._reference.fetch(sample, names)
             self._chunk, self._elsewhere = names, {}
+            values = self._reference.fetch(sample, names)
             for op in chunk:
                 self._find_of(op, sample, values)
+        self._chunk, self._elsewhere = [], {}
         self._merge_outputs()
 
     def _names(self, tensor: int) -> list[str]:

@@ -114,7 +114,7 @@ def _explained(error: argparse.ArgumentError) -> str:
 
 
 class _Once(argparse.Action):
-    """An option with one value: argparse itself takes the last of several."""
+    """An option with one value: argparse itself would use the last of several."""
 
     def __call__(
         self,

@@ -149,7 +149,9 @@ def _without_array(name: str, value: Any) -> Any:
 def _numbers(name: str, value: object) -> list[str]:
     given = _without_array(name, value)
     if isinstance(given, Sequence) and not isinstance(given, _NO_LISTS):
-        return [",".join(_scalar(f"{name}[{i}]", number) for i, number in enumerate(given))]
+        return [
+            ",".join(_scalar(f"{name}[{i}]", _without_array(f"{name}[{i}]", number)) for i, number in enumerate(given))
+        ]
     return [_scalar(name, given)]
 
 

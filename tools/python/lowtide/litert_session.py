@@ -420,7 +420,6 @@ class LitertSession:
                 file=self._path,
             )
         form = self._interpretable("inner tensors need")
-        os.close(open_regular(self._path))  # a file that is gone is found while there is a model
         self._unload()
         self._model = self._loaded(
             lambda: _Interpreted(self._modules[0], self._path, self._signature, form.kernels, form.threads, True)
@@ -438,6 +437,7 @@ class LitertSession:
                     file=self._path,
                 )
             form = self._unpacked("builtin")
+        os.close(open_regular(self._path))  # LiteRT's own error would not say that the file is missing
         return form
 
     def _model_for(self, inputs: Mapping[str, Array]) -> Any:

@@ -168,13 +168,13 @@ class Graph:
     def _taken_grid(self, name: str) -> _Grid | None:
         """Scale and zero point by the nodes that take a value, or else by those that take what it is moved to."""
 
-        def behind(name: str) -> list[str]:
+        def following(name: str) -> list[str]:
             return [] if name in self._takers else self._moved_to(name)
 
-        def taken(name: str, behind: list[_Grid | None]) -> _Grid | None:
-            return self._takers.get(name) or next((grid for grid in behind if grid is not None), None)
+        def taken(name: str, grids: list[_Grid | None]) -> _Grid | None:
+            return self._takers.get(name) or next((grid for grid in grids if grid is not None), None)
 
-        return _folded(name, self._taken, behind, taken)
+        return _folded(name, self._taken, following, taken)
 
     @functools.cached_property
     def _takers(self) -> dict[str, _Grid]:
@@ -223,11 +223,11 @@ def _moved(node: Node) -> tuple[str, ...]:
 
 
 def _folded(
-    name: str, known: dict[str, _T], behind: Callable[[str], Sequence[str]], fold: Callable[[str, list[_T]], _T]
+    name: str, known: dict[str, _T], neighbours: Callable[[str], Sequence[str]], fold: Callable[[str, list[_T]], _T]
 ) -> _T:
-    """`fold` of a value and of its results for the values behind it. Those of all values on the way are kept in `known`.
+    """`fold` of a value and of the results for its neighbours, found first. The results of all values on the way are kept in `known`.
 
-    There is no recursion, and where a graph that is none leads back to a value, that way ends.
+    Without recursion; in a malformed graph with a cycle, a neighbour that is not finished is left out.
     """
     begun: set[str] = set()
     left = [name]
@@ -236,10 +236,10 @@ def _folded(
         if at in known:
             left.pop()
         elif at in begun:
-            known[at] = fold(at, [known[each] for each in behind(at) if each in known])
+            known[at] = fold(at, [known[each] for each in neighbours(at) if each in known])
         else:
             begun.add(at)
-            left += (each for each in behind(at) if each not in begun)
+            left += (each for each in neighbours(at) if each not in begun)
     return known[name]
 
 

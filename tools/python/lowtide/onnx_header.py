@@ -161,7 +161,7 @@ class Reader:
                 raise self.malformed(at, f"a field of the unknown type {kind}")
             # protobuf keeps 32 bits of a key: what is above would hide a field from us that it sees.
             if key >> 3 == 0 or key >> 32:
-                raise self.malformed(at, f"a key of {key}, which is no field")
+                raise self.malformed(at, f"{key} is not the key of a field")
             if stop > end:
                 raise self.malformed(at, f"field {key >> 3} ends after the message that it is in")
             yield Field(key >> 3, kind, at, value, stop, varint)

@@ -138,7 +138,7 @@ def _check_dtype(port: Port, dtype: np.dtype[Any]) -> None:
 
 
 def _checked_texts(name: str, array: Array) -> Array:
-    """Strings as objects. ONNX Runtime takes str() of what is no str, and crashes at a code point that no text has."""
+    """Strings as objects. ONNX Runtime calls str() on other objects, and crashes at code points that are not Unicode."""
     if array.dtype.kind == "U" and array.dtype.itemsize:
         codes = np.ascontiguousarray(array).reshape(-1).view(np.uint32)
         if codes.size and codes.max() > sys.maxunicode:

@@ -27,7 +27,7 @@ _NEAR = 0.01
 class RawImage:
     """(q - mean) / std; `mean` and `std` have one element, or one for each index of `axis` of the tensor as it is stored.
 
-    Of an input that nothing reads (`is_read`) the file does not have them: it takes any integers for any floats.
+    If nothing reads the input (`is_read` is False), the file has neither, and any integers will do.
     """
 
     mean: Array
@@ -127,7 +127,7 @@ def _chain(tflite: TfliteGraph, tensor: int, last: str) -> RawImage | None:
             return None
         tensor = op.outputs[0]
         if op.activation:
-            break  # the model's first node, drawn into the last operator, whose result has that node's name
+            break  # the model's first node is fused into this operator, whose result has that node's name
     if np.any(numbers["DIV"] == 0):
         return None
     return RawImage(numbers["SUB"], numbers["DIV"], axis)
