@@ -179,11 +179,12 @@ class LeadingAxesGroup : private BehindReshape {
   std::set<ValueId> starts_;  // all of them
 };
 
-// Of a shape that a RESHAPE has as a constant, with no more axes than GPU delegates take.
-bool is_plain_lead(const Shape& lead) {
+// Of a shape that a RESHAPE has as a constant, with no more axes than GPU delegates take. The extent of the last axis
+// counts: a second open extent would be read from a value, and that may be one of those which the RESHAPEs replace.
+bool is_plain_lead(const Shape& lead, core::Dim last) {
   constexpr size_t kMostLeadingAxes = 3;
-  return !lead.empty() && lead.size() <= kMostLeadingAxes &&
-         std::count_if(lead.begin(), lead.end(), core::is_symbol) <= 1 &&
+  const auto open = std::count_if(lead.begin(), lead.end(), core::is_symbol) + (core::is_symbol(last) ? 1 : 0);
+  return !lead.empty() && lead.size() <= kMostLeadingAxes && open <= 1 &&
          std::find(lead.begin(), lead.end(), 0) == lead.end();
 }
 
@@ -192,6 +193,7 @@ bool move_reshape_behind(Rewriter& rewriter, OpId id) {
   const Shape &in = rewriter.value(op.inputs[0]).shape, &out = rewriter.value(op.outputs[0]).shape;
   if (in.size() < 2 || out.size() < 2 || rewriter.value(op.inputs[0]).is_constant()) return false;
   const bool keeps_last = in.back() == out.back();
+  const core::Dim last = out.back();
   LeadingAxesGroup group(rewriter, id);
   if (!group.closed()) return false;
   if (keeps_last) {
@@ -199,7 +201,7 @@ bool move_reshape_behind(Rewriter& rewriter, OpId id) {
     return true;
   }
   const std::optional<Shape> lead = group.lead_behind();
-  if (!lead || !is_plain_lead(*lead)) return false;
+  if (!lead || !is_plain_lead(*lead, last)) return false;
   group.apply_behind(*lead);
   return true;
 }

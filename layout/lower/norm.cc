@@ -67,6 +67,18 @@ void lower_training_batch_norm(Lowering& lo, Val x, float epsilon) {
       const Val added = b.mul(b.cast(batch[i], lo.dtype(lo.input(i + 3))), 1.0 - momentum);
       lo.output(i + 1, b.add(b.mul(lo.input(i + 3), momentum), added));
     }
+  // Up to version 13. 'saved_var' is what ONNX Runtime returns (docs/decisions/disputed-semantics.md).
+  if (lo.wants_output(3)) lo.output(3, batch[0]);
+  if (lo.wants_output(4)) lo.output(4, inverse_deviation(lo, batch[1], epsilon));
+}
+
+// Version 14 has an attribute; before, statistics as outputs tell that those of the batch are used. PyTorch's exporter
+// names all of them for `batch_norm(training=True)`, with which networks standardise their weights.
+bool is_training_batch_norm(Lowering& lo) {
+  if (lo.opset() >= 14) return lo.attr_i("training_mode", 0) != 0;
+  for (size_t i = 1; i < lo.output_count(); ++i)
+    if (lo.wants_output(i)) return true;
+  return false;
 }
 
 // An even window is one channel longer after the centre than before it: channels are pooled as rows of an image.
@@ -156,8 +168,9 @@ void lower_batch_normalization(Lowering& lo) {
     if (lo.attr_i("is_test", 0) == 0)
       lo.unsupported("training mode (is_test = 0) is not supported", "export the model for inference");
   }
-  const bool training = lo.opset() >= 14 && lo.attr_i("training_mode", 0) != 0;
+  const bool training = lo.opset() >= 7 && is_training_batch_norm(lo);
   const bool spatial = lo.opset() >= 9 || lo.attr_i("spatial", 1) != 0;
+  if (training && !spatial) lo.unsupported("statistics of the batch with 'spatial' 0 are not supported");
   if (whole.size() == 1) {  // a batch of one channel
     if (training || !spatial)
       lo.unsupported("an input of rank 1 in training mode or with 'spatial' 0 is not supported");

@@ -316,6 +316,26 @@ CASES += [
         "y = BatchNormalization<momentum=0.3>(x, s, b, m, v)",
         norm_weights(3),
     ),
+    # Statistics as outputs say that those of the batch are used, up to version 13.
+    *(
+        Case(
+            f"batch_norm/of_the_batch_{opset}",
+            "float[2,3,5,4] x",
+            "y, m2, v2, sm, sv = BatchNormalization<epsilon=0.01, momentum=0.75>(x, s, b, m, v)",
+            norm_weights(3),
+            opset,
+            outputs="float[2,3,5,4] y, float[3] m2, float[3] v2, float[3] sm, float[3] sv",
+        )
+        for opset in (7, 9, 13)
+    ),
+    Case(
+        "batch_norm/of_the_batch_and_of_weights",
+        "float[2,7,4,9] x",
+        "n, m2, v2, sm, sv = BatchNormalization<epsilon=1e-8, momentum=1.0>(w, s, b, m, v) "
+        "k = Reshape(n, shape) y = Conv(x, k)",
+        {"w": (1, 5, 21), "shape": np.int64([5, 7, 1, 3]), **norm_weights(5)},
+        11,
+    ),
     Case("batch_norm/1d", "float[5] x", f"y = {BN}(x, s, b, m, v)", norm_weights(1)),
     Case("batch_norm/1d_open", "float[N] x", f"y = {BN}(x, s, b, m, v)", norm_weights(1), shapes={"x": (7,)}),
     Case("batch_norm/2d", "float[5,3] x", f"y = {BN}(x, s, b, m, v)", norm_weights(3)),

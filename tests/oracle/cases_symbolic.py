@@ -453,3 +453,16 @@ chain(
     {**NUMBERS, "k": np.int32([1, 1000000])},
     outputs="int32[1] a, int64[1] y",
 )
+# The extent that -1 stands for is no number here, and so the RESHAPE has two open extents, as in Swin's windows. The
+# product must not be computed in the shape of the second RESHAPE, whose extent would be read from its own result.
+for first in ("matmul", "softmax"):
+    step = {"matmul": "b = MatMul(a, w)", "softmax": "b = Softmax<axis=-1>(a)"}[first]
+    chain(
+        f"two_open_extents_before_{first}",
+        "float[{N},16,2,6] x, float[{M},5] z",
+        {"N": 3, "M": 3},
+        f"t = Shape(z) m = Slice(t, l0, l1) q = Concat<axis=0>(m, k16, m1) a = Reshape(x, q) {step} y = Reshape(b, k)",
+        {**NUMBERS, "k16": i64(16), "k": i64(-1, 4, 4, 12), **({"w": (12, 12)} if first == "matmul" else {})},
+        outputs="float[A,4,4,12] y",
+        opset=17,
+    )
