@@ -197,7 +197,8 @@ static std::vector<uint32_t> topological_order(const std::deque<Op>& ops, const 
       if (--waits[users_of[user]] == 0) ready.push(users_of[user]);
     sorted.push_back(static_cast<uint32_t>(i));
   }
-  if (sorted.size() != live_count) throw stream::Error(stream::Code::kMalformed, "the graph has a cycle");
+  // The nodes of a model are in order already (lower/node_order.h, raise/): a rewrite has made the cycle.
+  if (sorted.size() != live_count) throw stream::Error(stream::Code::kInternal, "the operators form a cycle");
   return sorted;
 }
 
