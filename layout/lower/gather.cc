@@ -96,8 +96,10 @@ void lower_gather_nd(Lowering& lo) {
 
 void lower_compress(Lowering& lo) {
   Val x = lo.input(0), condition = lo.input(1);
-  if (lo.rank(condition) != 1)
-    lo.malformed("input 1 ('condition') must have rank 1; it has rank " + std::to_string(lo.rank(condition)));
+  if (lo.rank(condition) != 1) {  // ONNX Runtime takes any rank, and counts the elements
+    const Dim all[] = {lo.b.graph.symbols.product(lo.shape(condition))};
+    condition = reshape_to(lo, condition, all);
+  }
   int axis = 0;
   if (lo.has_attr("axis")) {
     axis = lo.axis(lo.need_attr_i("axis"), lo.rank(x));

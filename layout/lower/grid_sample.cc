@@ -113,6 +113,9 @@ void lower_affine_grid(Lowering& lo) {
   if (lo.rank(theta) != 3 || lo.rank(sizes) != 1)
     lo.malformed(fmt::format("theta must have rank 3 and size rank 1; they have ranks {} and {}", lo.rank(theta),
                              lo.rank(sizes)));
+  // The axes of theta tell the length of a list that is known at run time only.
+  if (core::is_symbol(b.dim(sizes, 0)) && !core::is_symbol(b.dim(theta, 1)))
+    sizes = with_length(lo, sizes, b.dim(theta, 1) + 2);
   const int64_t axes = lo.need_static(b.dim(sizes, 0), "the length of input 1 ('size')") - 2;
   if ((axes != 2 && axes != 3) || b.dim(theta, 1) != axes || b.dim(theta, 2) != axes + 1)
     lo.misfit(fmt::format("theta {} does not fit a size of {} elements", stream::to_string(lo.shape(theta)), axes + 2));

@@ -195,16 +195,25 @@ struct RunTimeBorder {
   bool may_crop = true;  // some may be negative
 };
 
+// How many axes are padded: the list of axes says so, or the list of pads, which is twice as long.
+int64_t padded_axes(Lowering& lo, Val pads, Val axes) {
+  const Dim listed = lo.b.dim(axes, 0), twice = lo.b.dim(pads, 0);
+  if (core::is_symbol(listed) && !core::is_symbol(twice) && twice % 2 == 0) return twice / 2;
+  return lo.need_static(listed, "the number of axes");
+}
+
 RunTimeBorder run_time_border(Lowering& lo, Val x, Val pads, Val axes) {
   Builder& b = lo.b;
+  if (lo.rank(pads) == 2 && b.dim(pads, 0) == 1) pads = squeeze_axes(lo, pads, {0});  // as ONNX Runtime takes it
+  if (lo.rank(pads) != 1 || (axes && lo.rank(axes) != 1)) lo.malformed("'pads' and 'axes' must have rank 1");
   const bool may_crop = !never_negative(lo, pads);
+  const Dim count = axes ? padded_axes(lo, pads, axes) : lo.rank(x);
   pads = as_i32_clamped(lo, pads);
-  const Dim rank = lo.rank(x), count = axes ? lo.need_static(b.dim(axes, 0), "the number of axes") : rank;
   const int64_t first[] = {0}, second[] = {count};
   const Dim size[] = {count};
   RunTimeBorder out{b.slice(pads, first, size), b.slice(pads, second, size), may_crop};
   if (axes) {
-    axes = b.cast(axes, DType::kInt32);
+    axes = b.cast(with_length(lo, axes, count), DType::kInt32);
     out.before = scattered_to_axes(lo, out.before, axes, lo.rank(x), 0);
     out.after = scattered_to_axes(lo, out.after, axes, lo.rank(x), 0);
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Range. Difference: RANGE refuses an empty range; ONNX gives a tensor without elements.
+// Range, also that of com.microsoft, whose delta may be missing.
+// Difference: RANGE refuses an empty range; ONNX gives a tensor without elements.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,8 +28,12 @@ Val float_range(Lowering& lo, DType dtype, double start, double limit, double de
   return lo.b.constant(stream::recipe::values<T>(elements, dtype, {size}));
 }
 
+struct Ends {
+  Val start, limit, delta;  // scalars
+};
+
 // Differences of 64-bit numbers need more bits.
-Val integer_range(Lowering& lo, DType dtype, int64_t start, int64_t limit, int64_t delta) {
+Val integer_range(Lowering& lo, const Ends& ends, int64_t start, int64_t limit, int64_t delta) {
   const __int128 span = static_cast<__int128>(limit) - start;
   const bool is_empty = span == 0 || (span > 0) != (delta > 0);
   const __int128 count = is_empty ? 0 : span / delta + (span % delta == 0 ? 0 : 1);
@@ -45,8 +50,8 @@ Val integer_range(Lowering& lo, DType dtype, int64_t start, int64_t limit, int64
   constexpr int64_t kHalf = int64_t{1} << 62;
   const bool is_far = start <= -kHalf || start >= kHalf || limit <= -kHalf || limit >= kHalf;
   if (count > static_cast<__int128>(stream::kSmallElements) && !is_far)
-    return lo.b.range(as_scalar(lo, lo.input(0)), as_scalar(lo, lo.input(1)), as_scalar(lo, lo.input(2)));
-  return lo.b.constant(stream::recipe::iota(start, delta, dtype, static_cast<Dim>(count)));
+    return lo.b.range(ends.start, ends.limit, ends.delta);
+  return lo.b.constant(stream::recipe::iota(start, delta, lo.dtype(ends.start), static_cast<Dim>(count)));
 }
 
 bool is_whole_in_f32(double number) { return number == std::trunc(number) && std::abs(number) < 0x1p24; }
@@ -159,7 +164,8 @@ Val whole_f64_range(Lowering& lo, Val start, Val limit, Val delta) {
 }  // namespace
 
 void lower_range(Lowering& lo) {
-  Val start = as_scalar(lo, lo.input(0)), limit = as_scalar(lo, lo.input(1)), delta = as_scalar(lo, lo.input(2));
+  Val start = as_scalar(lo, lo.input(0)), limit = as_scalar(lo, lo.input(1));
+  Val delta = lo.has_input(2) ? as_scalar(lo, lo.input(2)) : lo.b.scalar_like(1, start);
   const DType dtype = lo.dtype(start);
   if (lo.dtype(limit) != dtype || lo.dtype(delta) != dtype)
     lo.malformed("start, limit and delta must have the same type");
@@ -174,7 +180,7 @@ void lower_range(Lowering& lo) {
   }
   const auto first = lo.ints(start), last = lo.ints(limit), by = lo.ints(delta);
   if (first && last && by)
-    lo.output(0, integer_range(lo, dtype, (*first)[0], (*last)[0], (*by)[0]));
+    lo.output(0, integer_range(lo, {start, limit, delta}, (*first)[0], (*last)[0], (*by)[0]));
   else if (dtype == DType::kFloat64)
     lo.output(0, whole_f64_range(lo, start, limit, delta));
   else

@@ -185,6 +185,12 @@ Val reshape_to(Lowering& lo, Val x, std::span<const Dim> dims) {
   return lo.b.reshape(x, dims);
 }
 
+Val with_length(Lowering& lo, Val list, Dim length) {
+  const Dim have = lo.b.dim(list, 0);
+  if (known_to_differ(have, length)) lo.misfit(fmt::format("a list of {} elements has {}", length, have));
+  return have == length ? list : lo.b.reshape(list, {length});
+}
+
 Val squeeze_axes(Lowering& lo, Val x, const std::vector<int>& axes) {
   if (axes.empty()) return x;
   if (symbols_in(lo.shape(x)) <= 1) return lo.b.squeeze(x, axes);

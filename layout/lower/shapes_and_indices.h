@@ -17,6 +17,9 @@ namespace lowtide::layout {
 inline bool known_to_differ(Dim a, Dim b) { return a != b && !core::is_symbol(a) && !core::is_symbol(b); }
 // x reshaped; any number of the dimensions may be symbols.
 Val reshape_to(Lowering& lo, Val x, std::span<const Dim> dims);
+// A list (rank 1) whose length is known from elsewhere, for example from the length of another list that must have as
+// many elements. A list of another length is an error when the model runs, as in ONNX Runtime.
+Val with_length(Lowering& lo, Val list, Dim length);
 // Removes axes of size 1, or inserts them (`axes` of the result, normalised).
 Val squeeze_axes(Lowering& lo, Val x, const std::vector<int>& axes);
 Val unsqueeze_axes(Lowering& lo, Val x, const std::vector<int>& axes);

@@ -134,20 +134,29 @@ Val slice_at_run_time(Lowering& lo, Val x, const std::vector<AxisSlice>& slices,
   return lo.b.op(Kind::kStridedSlice, {x, begin, end, lo.b.i32(stride)}, options);
 }
 
+// How many axes are sliced. All lists have that length, so one that tells it is enough.
+int64_t listed_axes(Lowering& lo) {
+  for (size_t i = 1; i < lo.input_count(); ++i)
+    if (lo.has_input(i))
+      if (const Dim length = lo.b.dim(lo.input(i), 0); !core::is_symbol(length)) return length;
+  return lo.need_static(lo.b.dim(lo.input(1), 0), "the number of starts");
+}
+
 // Axes or steps known at run time only: the model scatters every list to all axes.
 Val slice_with_run_time_axes(Lowering& lo, Val x) {
   const int rank = lo.rank(x);
-  Val starts = as_i32_clamped(lo, lo.input(1)), ends = as_i32_clamped(lo, lo.input(2));
-  const Dim count = lo.need_static(lo.b.dim(starts, 0), "the number of starts");
+  const Dim count = listed_axes(lo);
+  const auto list = [&](size_t i) { return with_length(lo, lo.input(i), count); };
+  Val starts = as_i32_clamped(lo, list(1)), ends = as_i32_clamped(lo, list(2));
   const auto known_ends = lo.dims(lo.input(2));
   const auto known_steps = lo.has_input(4) ? lo.ints(lo.input(4)) : std::nullopt;
   if (known_ends && known_steps)
     for (size_t i = 0; i < std::min(known_ends->size(), known_steps->size()); ++i)
       refuse_disputed_end(lo, (*known_ends)[i], (*known_steps)[i]);
-  Val axes = lo.has_input(3) ? lo.b.cast(lo.input(3), DType::kInt32) : iota(lo, count, DType::kInt32);
+  Val axes = lo.has_input(3) ? lo.b.cast(list(3), DType::kInt32) : iota(lo, count, DType::kInt32);
   Val begin = scattered_to_axes(lo, starts, axes, rank, 0), end = scattered_to_axes(lo, ends, axes, rank, kFar);
   Val stride = lo.b.i32(std::vector<int64_t>(static_cast<size_t>(rank), 1));
-  if (lo.has_input(4)) stride = scattered_to_axes(lo, as_i32_clamped(lo, lo.input(4)), axes, rank, 1);
+  if (lo.has_input(4)) stride = scattered_to_axes(lo, as_i32_clamped(lo, list(4)), axes, rank, 1);
   begin = clamped_to_first(lo, begin, x);
   return lo.b.op(Kind::kStridedSlice, {x, begin, end, stride}, core::StridedSliceOptions{});
 }
@@ -170,7 +179,7 @@ SliceLists slice_lists(Lowering& lo) {
   }
   lists.starts = lo.dims(lo.input(1));
   lists.ends = lo.dims(lo.input(2));
-  lists.count = static_cast<size_t>(lo.need_static(lo.b.dim(lo.input(1), 0), "the number of starts"));
+  lists.count = static_cast<size_t>(listed_axes(lo));
   if (lo.has_input(3)) lists.axes = lo.need_ints(lo.input(3), "axes");
   if (lo.has_input(4)) lists.steps = lo.need_ints(lo.input(4), "steps");
   return lists;
@@ -210,7 +219,13 @@ void lower_slice(Lowering& lo) {
     slice.step = std::clamp(slice.step, -kFar, kFar);  // no axis is longer
     known = clamp_if_known(slice, lo.b.dim(x, axes[i])) && known;
   }
-  lo.output(0, known ? slice_known(lo, x, slices) : slice_at_run_time(lo, x, slices, lo.input(1), lo.input(2)));
+  if (known) {
+    lo.output(0, slice_known(lo, x, slices));
+    return;
+  }
+  const auto count = static_cast<Dim>(lists.count);
+  const Val starts = with_length(lo, lo.input(1), count), ends = with_length(lo, lo.input(2), count);
+  lo.output(0, slice_at_run_time(lo, x, slices, starts, ends));
 }
 
 }  // namespace lowtide::layout

@@ -258,6 +258,7 @@ namespace lowtide::layout {
   ROW("com.microsoft", "QLinearWhere", "bQfQQfQfQ", 9, 9, 1, lower_qlinear_where) \
   ROW("com.microsoft", "QuantizeLinear", "ff.", 2, 3, 1, lower_quantize_linear) \
   ROW("com.microsoft", "QuickGelu", "f", 1, 1, 1, lower_quick_gelu) \
+  ROW("com.microsoft", "Range", "N", 2, 3, 1, lower_range) \
   ROW("com.microsoft", "RotaryEmbedding", "FiFF", 4, 4, 1, lower_ms_rotary_embedding) \
   ROW("com.microsoft", "SkipGroupNorm", "f", 4, 5, 2, lower_skip_group_norm) \
   ROW("com.microsoft", "SkipLayerNormalization", "F", 3, 5, 4, lower_skip_layer_normalization) \

@@ -584,4 +584,30 @@ CASES = [
         opsets=MS,
         outputs="float[3,7] y",
     ),
+    # The delta may be missing.
+    Case(
+        "ms_range/without_delta",
+        "int64 a, int64[1] b",
+        "y = com.microsoft.Range(a, b)",
+        opsets=MS,
+        outputs="int64[N] y",
+        feeds={"a": np.array(3), "b": i64(8)},
+    ),
+    Case(
+        "ms_range/floats",
+        "float a, float b",
+        "y = com.microsoft.Range(a, b, d)",
+        {"d": np.float32(-0.5)},
+        opsets=MS,
+        outputs="float[N] y",
+        feeds={"a": np.array(3.3, np.float32), "b": np.array(-2, np.float32)},
+    ),
+    Case(
+        "ms_range/constants",
+        "int32[3] x",
+        "r = com.microsoft.Range(a, b) y = Add(x, r)",
+        {"a": np.int32(2), "b": np.int32(5)},
+        opsets=MS,
+        outputs="int32[3] y",
+    ),
 ]

@@ -316,6 +316,17 @@ case(
     shapes={"x": (2, 3)},
 )
 case("compress/run_time", "float[3,4] x, bool[4] c", "y = Compress<axis=-1>(x, c)", outputs="float[3,A] y")
+# ONNX Runtime takes a condition of any rank, and counts its elements.
+case("compress/mask", "float[3,5] x", "k = Greater(x, z) y = Compress(x, k)", {"z": f32(0)}, outputs="float[A] y")
+case("compress/condition_of_rank_2", "float[3,5] x, bool[1,4] c", "y = Compress<axis=1>(x, c)", outputs="float[3,A] y")
+case("compress/condition_of_rank_0", "float[3,5] x, bool c", "y = Compress<axis=1>(x, c)", outputs="float[3,A] y")
+case(
+    "compress/mask_of_unknown_extents",
+    "float[N,M] x, bool[M,N] c",
+    "y = Compress(x, c)",
+    shapes={"x": (3, 5), "c": (5, 3)},
+    outputs="float[A] y",
+)
 for k in (None, -1, 0, 2, 9, -9):
     for upper in (0, 1):
         if k is None:

@@ -312,6 +312,66 @@ chain(
     {**NUMBERS, "e": i64(2**31 - 1)},
     outputs="float[{N},A,4] y",
 )
+# Lists of a length that is known at run time only. Another list of the node, which has the same length, tells it.
+NUMBERED = np.arange(120, dtype=np.float32).reshape(4, 5, 6)
+for name, opset, inputs, body, weights, feeds, outputs in (
+    (
+        "slice_starts_and_ends",
+        13,
+        "float[4,5,6] x, int64[N] a, int64[N] b",
+        "y = Slice(x, a, b, k)",
+        {"k": i64(1, 2)},
+        {"x": NUMBERED, "a": i64(1, 2), "b": i64(4, -1)},
+        "float[4,A,B] y",
+    ),
+    (
+        "slice_starts",
+        13,
+        "float[4,5,6] x, int64[N] a",
+        "y = Slice(x, a, b, k)",
+        {"b": i64(4), "k": i64(1)},
+        {"x": NUMBERED, "a": i64(1)},
+        "float[4,A,6] y",
+    ),
+    (
+        "slice_starts_and_steps",
+        13,
+        "float[4,5,6] x, int64[N] a, int64[2] k, int64[M] s",
+        "y = Slice(x, a, b, k, s)",
+        {"b": i64(4, 5)},
+        {"x": NUMBERED, "a": i64(1, 0), "k": i64(0, 2), "s": i64(1, 2)},
+        "float[A,B,C] y",
+    ),
+    (
+        "pad_axes",
+        18,
+        "float[4,5,6] x, int64[4] p, int64[N] k",
+        "y = Pad(x, p, , k)",
+        {},
+        {"x": NUMBERED, "p": i64(1, 2, -1, 3), "k": i64(2, 1)},
+        "float[A,B,C] y",
+    ),
+    (
+        "affine_grid_size",
+        20,
+        "float[2,2,3] x, int64[N] s",
+        "y = AffineGrid(x, s)",
+        {},
+        {"x": NUMBERED.ravel()[:12].reshape(2, 2, 3), "s": i64(2, 3, 4, 5)},
+        "float[A,B,C,2] y",
+    ),
+):
+    CASES.append(Case(f"symbolic/length_of_{name}", inputs, body, weights, opset=opset, outputs=outputs, feeds=feeds))
+# ONNX Runtime takes a list of pads with an axis of 1 before it.
+CASES.append(
+    Case(
+        "symbolic/pads_of_rank_2",
+        "float[4,5,6] x, int64[1,6] p",
+        "y = Pad(x, p)",
+        outputs="float[A,B,C] y",
+        feeds={"x": NUMBERED, "p": i64(1, 2, -1, 3, 0, 0).reshape(1, 6)},
+    )
+)
 chain(
     "size_as_divisor",
     "float[{N},3] x",
