@@ -55,9 +55,13 @@ void GraphImport::basic_lstm(SubgraphScope& scope, const tfl::Operator& op) {
   std::vector<Variable*> held = {&take_state(scope, op, kHidden, inputs[kHiddenState])};
   held.push_back(&take_state(scope, op, kCell, inputs[kCellState]));
   const Shape shape = graph_.at(data).shape, state = graph_.at(inputs[kHiddenState]).shape;
-  if (shape.size() != 2 || state.size() != 2 || !stream::is_static(shape[1]) || shape[0] != state[0])
-    malformed_model(fmt::format("data {} and state {} do not fit", stream::to_string(shape), stream::to_string(state)));
-  const int64_t columns = shape[1], units = state[1];
+  const std::string misfit =
+      fmt::format("data {} and state {} do not fit", stream::to_string(shape), stream::to_string(state));
+  if (shape.size() != 2 || state.size() != 2) malformed_model(misfit);
+  need_equal(shape[0], state[0], misfit);
+  const int64_t units = state[1];
+  if (matrix->dims.size() == 2) need_equal(shape[1], matrix->dims[1] - units, "the data do not fit the weights");
+  const int64_t columns = shape[1];
   const Shape whole = {4 * units, columns + units};
   if (matrix->dims != whole || offsets->dims != Shape{4 * units})
     malformed_model(fmt::format("weights {} and bias {} do not fit {} units and {} numbers of data",

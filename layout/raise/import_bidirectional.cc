@@ -64,7 +64,7 @@ ValueId GraphImport::half_of_sequence(SubgraphScope& scope, const tfl::Operator&
   half.is_lstm ? check_float_lstm(in, kSequenceRank) : check_rnn(in, kSequenceRank);
   const Shape data = in.at(0).shape;
   const core::Dim batch = in.at(half.states[0]).shape[0];
-  if (data[made->time_major ? 1 : 0] != batch) malformed_model("the batch of the data is not that of the state");
+  need_equal(data[made->time_major ? 1 : 0], batch, "the batch of the data is not that of the state");
   if (half.further_data != 0) {
     const core::Dim columns = in.extent(half.further_data, kSequenceRank, 2),
                     units = in.at(half.is_lstm ? 2 : 1).shape[0];

@@ -193,7 +193,11 @@ Shape GraphImport::input_shape(const tfl::Tensor& tensor, const std::string& nam
     // Several inputs may have one name: their extents are not equal for that.
     const std::string own = names_of_inputs_.unique(stream::printable(name));
     for (size_t axis = 0; axis < shape.size(); ++axis)
-      if (is_open(axis)) shape[axis] = graph_.symbols.named(fmt::format("{}_dim{}", own, axis));
+      if (is_open(axis)) {
+        core::Dim& dim = shape[axis] = graph_.symbols.named(fmt::format("{}_dim{}", own, axis));
+        shared_.open_dimensions.emplace(dim, fmt::format("axis {} of input '{}'", axis, stream::printable(name)));
+        if (const auto known = shared_.bound.find(dim); known != shared_.bound.end()) dim = known->second;
+      }
     return shape;
   }
   const Shape& wanted = given->second;
@@ -293,6 +297,13 @@ void GraphImport::operators(SubgraphScope& scope) {
         error.add_place(where);
         refused_.push_back(error);
       }
+      use_types_of_file(scope, op);
+    } catch (const OpenDimensionIs& needed) {
+      // One of the model's own inputs gets this size, in another import.
+      if (shared_.open_dimensions.contains(needed.open) && !shared_.bound.contains(needed.open)) throw;
+      Unsupported error = known_at_run_time(fmt::format("a size that must be {}", needed.size));
+      error.add_place(where);
+      refused_.push_back(error);
       use_types_of_file(scope, op);
     } catch (Error& error) {
       // Behind a refused operator types are those of the file, which may be wrong.

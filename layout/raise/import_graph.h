@@ -67,9 +67,12 @@ struct ImportedModel {
   core::Model& out;
   const ImportOptions& options;
   std::vector<stream::Unsupported>& refused;
+  // Open dimensions that an operator needs to have one size (OpenDimensionIs), found by an import before.
+  const std::map<core::Dim, int64_t>& bound;
   std::vector<RaisedState> states = {};
-  size_t called_operators = 0;  // imported for operators that call subgraphs
-  uint64_t made_bytes = 0;      // of constants that are not in the file
+  std::map<core::Dim, std::string> open_dimensions = {};  // of the model's inputs: "axis 0 of input 'x'"
+  size_t called_operators = 0;                            // imported for operators that call subgraphs
+  uint64_t made_bytes = 0;                                // of constants that are not in the file
   // Operators and reasons: an operator of a subgraph is refused once, however often that is called.
   std::set<std::pair<const tfl::Operator*, std::string>> refused_operators = {};
   std::map<std::string, std::pair<std::string, std::string>> variables = {};  // container and name, by both

@@ -216,7 +216,7 @@ void GraphImport::stateful(SubgraphScope& scope, const tfl::Operator& op) {
   // The batch is the state's.
   const core::Dim batch = in.at(form.states[0]).shape[0];
   const size_t batch_axis = form.is_sequence && made->time_major ? 1 : 0;
-  if (in.at(0).shape[batch_axis] != batch) malformed_model("the batch of the data is not that of the state");
+  need_equal(in.at(0).shape[batch_axis], batch, "the batch of the data is not that of the state");
   if (is_lstm && in.at(0).quantization) {
     const tfl::Tensor& hidden = scope.from.tensors[static_cast<size_t>(op.intermediates[kStepResult])];
     if (quantization_of(hidden) != in.at(18).quantization)

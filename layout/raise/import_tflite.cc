@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,20 +37,44 @@ const tfl::Signature* chosen_signature(const tfl::Model& model, const std::strin
   return first;
 }
 
-}  // namespace
-
-ImportedTflite import_tflite(const tfl::Model& model, core::Model& out, const ImportOptions& options,
-                             std::vector<stream::Unsupported>& refused) {
-  const tfl::Signature* signature = chosen_signature(model, options.signature);
-  ImportedModel shared{model, out, options, refused};
-  GraphImport(shared).run(signature ? signature->subgraph : 0, signature);
+ImportedTflite import_with(const tfl::Model& model, core::Model& out, const ImportOptions& options,
+                           std::vector<stream::Unsupported>& refused, const tfl::Signature* signature,
+                           std::map<core::Dim, int64_t>& bound) {
+  ImportedModel shared{model, out, options, refused, bound};
+  try {
+    GraphImport(shared).run(signature ? signature->subgraph : 0, signature);
+  } catch (const OpenDimensionIs& needed) {
+    bound.emplace(needed.open, needed.size);
+    throw;
+  }
   std::vector<std::string> notes;
+  for (const auto& [dim, place] : shared.open_dimensions)
+    if (const auto known = bound.find(dim); known != bound.end())
+      notes.push_back(fmt::format("the open dimension of {} is {}, the only size that an operator with states takes",
+                                  place, known->second));
   if (const size_t count = shared.other_shapes.size(); count > 0)
     notes.push_back(
         fmt::format("the file has another shape than its operators give for {} tensor{}, first {}; the operators' "
                     "shapes are used, as by LiteRT",
                     count, count == 1 ? "" : "s", shared.first_other_shape));
   return {std::move(shared.states), std::move(notes)};
+}
+
+}  // namespace
+
+ImportedTflite import_tflite(const tfl::Model& model, core::Model& out, const ImportOptions& options,
+                             std::vector<stream::Unsupported>& refused) {
+  const tfl::Signature* signature = chosen_signature(model, options.signature);
+  // Each import that ends early knows one more dimension than the one before.
+  std::map<core::Dim, int64_t> bound;
+  while (true) {
+    try {
+      return import_with(model, out, options, refused, signature, bound);
+    } catch (const OpenDimensionIs&) {
+      out.graphs.clear();
+      refused.clear();
+    }
+  }
 }
 
 }  // namespace lowtide::layout

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "stream/error.h"
@@ -34,6 +35,22 @@ bool may_be_quantized(DType dtype) {
 }  // namespace
 
 void malformed_model(std::string text) { throw Error(Code::kMalformed, std::move(text)); }
+
+bool may_be_equal(core::Dim a, core::Dim b) { return a == b || core::is_symbol(a) || core::is_symbol(b); }
+
+bool may_be_equal(const core::Shape& a, const core::Shape& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](core::Dim left, core::Dim right) { return may_be_equal(left, right); });
+}
+
+void need_equal(core::Dim a, core::Dim b, const std::string& text) {
+  if (a == b) return;
+  if (!may_be_equal(a, b)) malformed_model(text);
+  if (core::is_symbol(a) && core::is_symbol(b))
+    throw Unsupported(fmt::format("open dimensions that must be equal, where it is not known that they are ({})", text),
+                      "fix the inputs' open dimensions with --shape INPUT=...");
+  throw core::is_symbol(a) ? OpenDimensionIs{a, b} : OpenDimensionIs{b, a};
+}
 
 std::optional<Kind> kind_of_builtin(int32_t code) {
   switch (code) {

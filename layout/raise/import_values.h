@@ -31,6 +31,20 @@ void need_numbers(const tfl::Tensor& tensor);
 // The same, of a variable too.
 void need_array(const tfl::Tensor& tensor);
 
+// Whether two sizes of a file do not contradict each other: an open one may be equal to any other. What differs at run
+// time is an error of the runtime, as in LiteRT.
+bool may_be_equal(core::Dim a, core::Dim b);
+bool may_be_equal(const core::Shape& a, const core::Shape& b);
+
+// Thrown where an operator runs only if an open dimension has this size, and ONNX's form would not notice another one.
+struct OpenDimensionIs {
+  core::Dim open;
+  int64_t size;
+};
+// Throws Error(kMalformed) with this text where two sizes differ, OpenDimensionIs where only one is known, and
+// Unsupported where two are open that are not known to be equal.
+void need_equal(core::Dim a, core::Dim b, const std::string& text);
+
 [[noreturn]] void malformed_model(std::string text);
 
 }  // namespace lowtide::layout

@@ -251,10 +251,12 @@ void GraphImport::sparse_to_dense(SubgraphScope& scope, const tfl::Operator& op,
   const bool is_number = indices.rank() == 0 && shape->size() == 1;
   const bool is_list = indices.rank() == 1 && shape->size() == 1;
   const bool has_rows = indices.rank() == 2 && indices.shape[1] == static_cast<core::Dim>(shape->size());
+  if (indices.rank() == 2 && core::is_symbol(indices.shape[1]))
+    throw known_at_run_time("the number of axes of indices");
   const core::Dim count = indices.rank() == 0 ? 1 : indices.shape[0];
   if (!is_number && !is_list && !has_rows)
     malformed_model(fmt::format("indices {} for a result of {} axes", stream::to_string(indices.shape), shape->size()));
-  if (values.rank() > 1 || (values.rank() == 1 && values.shape[0] != count) || values.dtype != rest.dtype)
+  if (values.rank() > 1 || (values.rank() == 1 && !may_be_equal(values.shape[0], count)) || values.dtype != rest.dtype)
     malformed_model(fmt::format("values {} for {} indices", stream::to_string(values.shape), count));
   if (!stream::is_static(rest.shape) || stream::element_count(rest.shape) != 1)
     malformed_model("the value of all other elements is no number");

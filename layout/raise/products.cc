@@ -12,7 +12,6 @@
 #include <numeric>
 
 #include "layout/raise/families.h"
-#include "layout/raise/known_at_run_time.h"
 #include "layout/raise/raising.h"
 
 namespace lowtide::layout {
@@ -34,7 +33,8 @@ int unknown_dims(const Shape& shape) {
       std::count_if(shape.begin(), shape.end(), [](core::Dim dim) { return core::is_symbol(dim); }));
 }
 
-// A product of floats that keeps its axes, of which a Reshape could not give back two that are unknown: a MatMul.
+// A product of floats that keeps its axes, of which two or more are unknown, so that a Reshape would need a computed
+// shape: a MatMul.
 bool is_open_product(Raising& r, int64_t columns, int64_t units) {
   const core::Value &x = r.in(0), &weights = r.in(1), &result = r.out();
   return x.rank() > 2 && x.shape.back() == columns && result.rank() == x.rank() && result.shape.back() == units &&
@@ -77,10 +77,7 @@ void raise_fully_connected(Raising& r) {
   Names inputs = {flattened(r, x.shape, columns), raised_weights(r, 1, x.dtype)};
   if (r.has(2)) inputs.push_back(raised_bias(r, 0, 1, 2));
   const std::string product = r.node("Gemm", std::move(inputs), {attribute("transB", int64_t{1})});
-  const core::Value& result = r.out();
   // As [.., units]: of the integers, so that nothing stands in the group.
-  if (unknown_dims(result.shape) > 1 && result.rank() != 2)
-    throw known_at_run_time("several dimensions of the result", r.onnx.model.from);
   r.give_activated_as(product, o.activation, units);
 }
 

@@ -393,6 +393,19 @@ std::string Raising::scalar(double value, DType dtype) {
   return onnx.initializer(recipe::fill_value(value, dtype, {}), "constant");
 }
 
+std::string Raising::extent_of_input(core::Dim dim) {
+  for (const ValueId input : op.inputs) {
+    if (input == core::kAbsent) continue;
+    const Shape& shape = graph.at(input).shape;
+    const auto axis = std::find(shape.begin(), shape.end(), dim) - shape.begin();
+    if (axis < static_cast<int64_t>(shape.size()))
+      return node("Shape", {onnx.stored(input)},
+                  {attribute("start", int64_t{axis}), attribute("end", int64_t{axis + 1})});
+  }
+  return {};
+}
+
+// A Reshape finds one unknown dimension by itself. Further ones are read from the inputs' shapes.
 std::string Raising::reshape_target(const Shape& shape, std::optional<size_t> computed_by) {
   Shape target = shape;
   int unknown = 0;
@@ -402,8 +415,27 @@ std::string Raising::reshape_target(const Shape& shape, std::optional<size_t> co
       ++unknown;
     }
   if (unknown <= 1) return int64_list(target);
-  if (!computed_by) throw known_at_run_time("several dimensions of a shape", onnx.model.from);
-  return int64_input(*computed_by);
+  if (computed_by) return int64_input(*computed_by);
+  Names parts;
+  std::vector<int64_t> known;
+  const auto end_of_known = [&] {
+    if (!known.empty()) parts.push_back(int64_list(known));
+    known.clear();
+  };
+  int missing = 0;
+  for (const core::Dim dim : shape) {
+    const std::string extent = core::is_symbol(dim) ? extent_of_input(dim) : "";
+    if (extent.empty()) {
+      if (core::is_symbol(dim)) ++missing;
+      known.push_back(core::is_symbol(dim) ? -1 : dim);
+      continue;
+    }
+    end_of_known();
+    parts.push_back(extent);
+  }
+  end_of_known();
+  if (missing > 1) throw known_at_run_time("several dimensions of a shape", onnx.model.from);
+  return node("Concat", std::move(parts), {attribute("axis", int64_t{0})});
 }
 
 std::string Raising::reshaped(const std::string& name, const Shape& shape, std::optional<size_t> computed_by) {

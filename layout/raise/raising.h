@@ -164,7 +164,8 @@ class Raising {
   std::string node(std::string_view type, Names inputs, Attributes attributes = {}) {
     return onnx.node(type, std::move(inputs), std::move(attributes));
   }
-  // A Reshape to this shape; where several dimensions are unknown, to the contents of the input `computed_by`.
+  // A Reshape to this shape. Where several dimensions are unknown, to the contents of the input `computed_by`, or to
+  // dimensions that inputs have too.
   std::string reshaped(const std::string& name, const Shape& shape, std::optional<size_t> computed_by = std::nullopt);
   std::string cast(const std::string& name, DType to);
 
@@ -183,6 +184,8 @@ class Raising {
   [[noreturn]] void unsupported(std::string reason, std::string hint = {}) const;
 
  private:
+  // A list of one number: the extent of an axis of an input. Empty: no input has it.
+  std::string extent_of_input(core::Dim dim);
   std::string reshape_target(const Shape& shape, std::optional<size_t> computed_by);
   bool reads_by_result(size_t i) const;
   std::string real_by_result(size_t i);

@@ -134,7 +134,6 @@ void raise_sparse_to_dense(Raising& r) {
   const Shape& shape = r.out().shape;
   const auto total = static_cast<int64_t>(stream::element_count(shape));
   const Shape& listed = r.in(0).shape;
-  const int64_t count = listed.empty() ? 1 : r.need_static(listed[0], "the number of indices is");
   std::vector<int64_t> strides(shape.size(), 1);
   for (size_t axis = shape.size(); axis-- > 1;) strides[axis - 1] = strides[axis] * shape[axis];
   std::string places = r.int64_input(0);
@@ -144,7 +143,10 @@ void raise_sparse_to_dense(Raising& r) {
   } else if (listed.empty()) {
     places = r.reshaped(places, {1});
   }
-  const std::string values = r.in(2).rank() == 0 ? r.node("Expand", {r.stored(2), r.int64_list({count})}) : r.stored(2);
+  const std::string count = listed.empty()                 ? r.int64_list({1})
+                            : stream::is_static(listed[0]) ? r.int64_list({listed[0]})
+                                                           : r.node("Shape", {places});
+  const std::string values = r.in(2).rank() == 0 ? r.node("Expand", {r.stored(2), count}) : r.stored(2);
   const std::string rest = r.reshaped(r.stored(3), {});
   const std::string empty = r.node("Expand", {rest, r.int64_list({total})});
   const std::string filled = r.node("ScatterElements", {empty, places, values}, {attribute("axis", int64_t{0})});

@@ -51,9 +51,12 @@ class StatefulInputs {
 
  private:
   void expect_shape(size_t i, const core::Shape& shape) const {
-    if (at(i).shape != shape)
-      malformed_model(fmt::format("input {} has the shape {} in place of {}", i, stream::to_string(at(i).shape),
-                                  stream::to_string(shape)));
+    const core::Shape& given = at(i).shape;
+    if (given == shape) return;
+    const std::string text =
+        fmt::format("input {} has the shape {} in place of {}", i, stream::to_string(given), stream::to_string(shape));
+    if (given.size() != shape.size()) malformed_model(text);
+    for (size_t axis = 0; axis < shape.size(); ++axis) need_equal(given[axis], shape[axis], text);
   }
   void expect_real(size_t i, bool is_real) const {
     if (!is_real)
@@ -65,8 +68,8 @@ class StatefulInputs {
   const std::vector<core::ValueId>& inputs_;
 };
 
-// Throws Error(kMalformed) where shapes do not fit, Unsupported for types that have no form. `rank` is that of the
-// data.
+// Throws what need_equal() throws where shapes do not fit, Unsupported for types that have no form. `rank` is that of
+// the data.
 void check_float_lstm(const StatefulInputs& in, size_t rank);
 void check_rnn(const StatefulInputs& in, size_t rank);
 void check_svdf(const StatefulInputs& in, int rank);

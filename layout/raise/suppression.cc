@@ -42,7 +42,8 @@ void GraphImport::suppression(SubgraphScope& scope, const tfl::Operator& op) {
     if (value->dtype != DType::kFloat32)
       throw Unsupported(fmt::format("boxes or scores of {}: the integer kernel rounds overlaps and scores",
                                     stream::dtype_name(value->dtype)));
-  if (boxes.rank() != 2 || scores.rank() != 1 || boxes.shape[1] != 4 || boxes.shape[0] != scores.shape[0])
+  if (boxes.rank() != 2 || scores.rank() != 1 || !may_be_equal(boxes.shape[1], 4) ||
+      !may_be_equal(boxes.shape[0], scores.shape[0]))
     malformed_model(fmt::format("boxes {} and scores {} do not fit", stream::to_string(boxes.shape),
                                 stream::to_string(scores.shape)));
   if (boxes.shape[0] == 0) throw Unsupported("there are no boxes");

@@ -144,6 +144,35 @@ def agrees(path, options=(), values=None):
     return model
 
 
+def agrees_at(path, runs, options=(), tolerance=TOLERANCE):
+    """Judges a model with open dimensions at several sizes: `runs` are the inputs of each. Numbers with a scale agree
+    within two steps. Returns the ONNX model."""
+    model = raised(path, options)
+    for values in runs:
+        interpreter = Interpreter(
+            str(path), experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        )
+        details = interpreter.get_input_details()
+        for detail, value in zip(details, values, strict=True):
+            interpreter.resize_tensor_input(detail["index"], value.shape)
+        interpreter.allocate_tensors()
+        for detail, value in zip(details, values, strict=True):
+            interpreter.set_tensor(detail["index"], value)
+        interpreter.invoke()
+        made = run_onnx(path.with_suffix(".onnx"), [detail["name"] for detail in details], values)
+        for detail in interpreter.get_output_details():
+            wanted, got = result(interpreter, detail), made[detail["name"]]
+            assert got.dtype == wanted.dtype and got.shape == wanted.shape, (got.dtype, got.shape, wanted.shape)
+            scale = detail["quantization"][0]
+            if not np.issubdtype(wanted.dtype, np.floating) and not scale:
+                assert np.array_equal(got, wanted)
+            elif wanted.size:
+                extent = np.ptp(wanted.astype(np.float64))
+                most = STEPS if scale else tolerance * max(extent, 1e-6)
+                assert np.allclose(got.astype(np.float64), wanted, rtol=0, atol=most)
+    return model
+
+
 def operators(model):
     return [node.op_type for node in model.graph.node]
 

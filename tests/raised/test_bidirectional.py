@@ -2,6 +2,7 @@
 """BIDIRECTIONAL_SEQUENCE_LSTM and _RNN, and LSTM with the basic kernel: states become inputs and outputs. LiteRT is the
 judge, over three runs in a row on one interpreter."""
 
+import onnx
 import pytest
 
 from tests.raised.judge_raised import agree_in_each_run, raised
@@ -209,3 +210,15 @@ def test_another_number_of_inputs_is_malformed(count, tmp_path):
     m.write(tmp_path / "m.tflite", outputs)
     done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx")
     assert done.returncode == 6 and f"it has {count} inputs" in done.stderr, (done.returncode, done.stderr)
+
+
+@pytest.mark.parametrize("kind", ["sequence", "basic LSTM"])
+def test_open_dimensions_that_states_and_weights_have(kind, tmp_path):
+    m = Model()
+    outputs, shapes = (basic(m)[:2], [(BATCH, INPUTS)]) if kind == "basic LSTM" else rnn(m)
+    m.graph.tensors[m.graph.inputs[0]].shapeSignature = [-1] * len(shapes[0])
+    m.write(tmp_path / "m.tflite", outputs)
+    judge(tmp_path / "m.tflite", shapes, 2)
+    (port, *_) = onnx.load(tmp_path / "m.onnx").graph.input
+    dims = [dim.dim_value or dim.dim_param for dim in port.type.tensor_type.shape.dim]
+    assert dims == ([BATCH, INPUTS] if kind == "basic LSTM" else [BATCH, "x0_dim1", INPUTS])

@@ -214,3 +214,59 @@ def test_states_of_one_name_or_none(name, tmp_path):
     m.write(tmp_path / "m.tflite", [x])
     model = agrees_over_runs(tmp_path / "m.tflite", (BATCH, INPUTS), 2)
     assert len({port.name for port in model.graph.input}) == 3
+
+
+def dims_of_data(model):
+    return [dim.dim_value or dim.dim_param for dim in model.graph.input[0].type.tensor_type.shape.dim]
+
+
+@pytest.mark.parametrize("time_major", [False, True])
+@pytest.mark.parametrize("kind", ["LSTM", "RNN"])
+def test_an_open_batch_is_that_of_the_state(kind, time_major, tmp_path):
+    """LiteRT refuses every other one. The time stays open."""
+    m = Model()
+    shape = (TIME, BATCH, INPUTS) if time_major else (BATCH, TIME, INPUTS)
+    if kind == "LSTM":
+        y = lstm(m, "UNIDIRECTIONAL_SEQUENCE_LSTM", shape, time_major=time_major)
+    else:
+        y, _ = rnn(m, time_major, TANH)
+    x = m.graph.inputs[0]
+    m.graph.tensors[x].shapeSignature = [-1, -1, INPUTS]
+    # Not read by the operator itself.
+    turned = m.op("NEG", [x], shape, options=("NegOptions", {}))
+    m.graph.operators.insert(0, m.graph.operators.pop())
+    m.graph.operators[1].inputs[0] = turned
+    m.write(tmp_path / "m.tflite", [y])
+    model = agrees_over_runs(tmp_path / "m.tflite", shape, 2 if kind == "LSTM" else 1)
+    assert dims_of_data(model) == (["x0_dim0", BATCH, INPUTS] if time_major else [BATCH, "x0_dim1", INPUTS])
+    done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx")
+    axis = 1 if time_major else 0
+    assert f"the open dimension of axis {axis} of input 'x0' is {BATCH}" in done.stdout, done
+    fixed = ",".join(str(size + (axis == i)) for i, size in enumerate(shape))
+    done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx", "--shape", f"x0={fixed}")
+    assert done.returncode == 6 and "the batch of the data is not that of the state" in done.stderr, done
+
+
+def test_all_open_dimensions_of_svdf(tmp_path):
+    m = Model()
+    x, state = m.input((BATCH, INPUTS)), m.variable((BATCH, INPUTS * 4))
+    m.graph.tensors[x].shapeSignature = [-1, -1]
+    inputs = [x, m.constant(numbers(1, INPUTS, INPUTS)), m.constant(numbers(2, INPUTS, 4)), -1, state]
+    y = m.op("SVDF", inputs, (BATCH, INPUTS), options=("SVDFOptions", {"rank": 1}))
+    m.write(tmp_path / "m.tflite", [y])
+    assert dims_of_data(agrees_over_runs(tmp_path / "m.tflite", (BATCH, INPUTS), 1)) == [BATCH, INPUTS]
+
+
+def test_a_computed_batch_is_refused(tmp_path):
+    """It is the sum of two open ones, so neither is known."""
+    m = Model()
+    parts = [m.input((1, INPUTS)), m.input((1, INPUTS))]
+    for part in parts:
+        m.graph.tensors[part].shapeSignature = [-1, INPUTS]
+    x = m.op("CONCATENATION", parts, (BATCH, INPUTS), options=("ConcatenationOptions", {"axis": 0}))
+    state = m.variable((BATCH, INPUTS * 4))
+    inputs = [x, m.constant(numbers(1, INPUTS, INPUTS)), m.constant(numbers(2, INPUTS, 4)), -1, state]
+    y = m.op("SVDF", inputs, (BATCH, INPUTS), options=("SVDFOptions", {"rank": 1}))
+    m.write(tmp_path / "m.tflite", [y])
+    done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx")
+    assert done.returncode == 8 and f"a size that must be {BATCH} known at run time only; fix the" in done.stderr, done

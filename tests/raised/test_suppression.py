@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from tests.raised.judge_raised import agrees, raised, run_onnx
+from tests.raised.judge_raised import agrees, agrees_at, raised, run_onnx
 from tests.raised.tflite_models import Model
 from tests.support import converter
 
@@ -134,3 +134,26 @@ def test_shapes_that_do_not_fit_are_malformed(shape, tmp_path):
     m.write(tmp_path / "m.tflite", m.op("NON_MAX_SUPPRESSION_V4", inputs, [(3,), ()], "i32", outputs=2))
     done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx")
     assert done.returncode == 6 and "do not fit" in done.stderr, (done.returncode, done.stderr)
+
+
+def test_boxes_and_scores_of_an_open_number(tmp_path):
+    """Two inputs have two symbols for it, which may be equal."""
+    m = Model()
+    boxes, scores = m.open_input((-1, 4)), m.open_input((-1,))
+    numbers = [m.constant(3, "i32"), m.constant(0.4), m.constant(0.1)]
+    y = m.op("NON_MAX_SUPPRESSION_V4", [boxes, scores, *numbers], [(3,), ()], ["i32", "i32"], outputs=2)
+    m.write(tmp_path / "m.tflite", y)
+    corners = np.random.default_rng(6).random((9, 4)).astype(np.float32)
+    ranks = np.random.default_rng(7).random(9).astype(np.float32)
+    agrees_at(tmp_path / "m.tflite", [[corners, ranks], [corners[:4], ranks[:4]]])
+
+
+def test_boxes_and_scores_of_two_numbers_are_malformed(tmp_path):
+    m = Model()
+    numbers = [m.constant(3, "i32"), m.constant(0.4), m.constant(0.1)]
+    y = m.op(
+        "NON_MAX_SUPPRESSION_V4", [m.input((5, 4)), m.input((4,)), *numbers], [(3,), ()], ["i32", "i32"], outputs=2
+    )
+    m.write(tmp_path / "m.tflite", y)
+    done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx")
+    assert done.returncode == 6 and "boxes [5,4] and scores [4] do not fit" in done.stderr, done

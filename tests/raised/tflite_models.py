@@ -70,6 +70,12 @@ class Model:
         self.graph.inputs.append(index)
         return index
 
+    def open_input(self, signature, kind="f32", **quantization):
+        """A negative size is open; the file has 1 for it."""
+        index = self.input([max(size, 1) for size in signature], kind, **quantization)
+        self.graph.tensors[index].shapeSignature = list(signature)
+        return index
+
     def variable(self, shape, kind="f32", **quantization):
         """Keeps its value between runs."""
         number = len(self.graph.tensors)
