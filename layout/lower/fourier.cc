@@ -2,9 +2,9 @@
 // DFT and STFT as products with constant matrices. The matrix is a recipe: it grows the file, not the memory.
 //
 // Complex numbers are pairs on the last axis; real input has only the first part. A DFT is one FULLY_CONNECTED over
-// (time, part). An STFT is a convolution with that matrix as its kernel and the frame step as its stride; when the step
-// is known at run time only, the frames are gathered instead. DFT's axis is an attribute (default 1) before opset 20,
-// then an input (default -2).
+// (time, part); inverse and onesided, it makes a real signal of half a spectrum, as numpy's irfft. An STFT is a
+// convolution with that matrix as its kernel and the frame step as its stride; when the step is known at run time only,
+// the frames are gathered instead. DFT's axis is an attribute (default 1) before opset 20, then an input (default -2).
 #include <fmt/format.h>
 
 #include <numbers>
@@ -26,8 +26,10 @@ struct Transform {
   int64_t length;       // of the transform
   int64_t rows;         // elements of the signal that are used; after them it is 0
   int64_t parts;        // 1: real input, 2: complex
-  int64_t frequencies;  // in the result
+  int64_t frequencies;  // in the result; or times, if it is real
   bool inverse = false;
+  bool real_result = false;  // of a half spectrum
+  int64_t result_parts() const { return real_result ? 1 : 2; }
 };
 
 RecipeRef doubles(const std::vector<double>& numbers, Shape dims) {
@@ -37,8 +39,31 @@ RecipeRef doubles(const std::vector<double>& numbers, Shape dims) {
 void check_size(Lowering& lo, const Transform& of) {
   if (of.rows * of.frequencies > kMostMatrixElements / 4)
     lo.unsupported(fmt::format("a transform of length {} is not supported: its matrix would have {} elements",
-                               of.length, 4 * of.rows * of.frequencies),
+                               of.length, of.result_parts() * of.parts * of.rows * of.frequencies),
                    "transform a shorter signal");
+}
+
+// Factors of cos and sin, of shape [1, part of the result, rows or 1, part of the signal].
+std::pair<RecipeRef, RecipeRef> factors(const Transform& of) {
+  // (cos - i sin)(a + i b), or (cos + i sin)(a + i b) / n for the inverse
+  const double scale = of.inverse ? 1 / static_cast<double>(of.length) : 1, sine = of.inverse ? -scale : scale;
+  const Shape parts = {1, 2, 1, of.parts};
+  if (of.parts == 1) return {doubles({scale, 0}, parts), doubles({0, -sine}, parts)};
+  return {doubles({scale, 0, 0, scale}, parts), doubles({0, sine, -sine, 0}, parts)};
+}
+
+// The same for a real result of a half spectrum. A value of the spectrum stands for its conjugate too, except those
+// that are their own: the first, and the last of an even length. These are real, whatever their second part is.
+std::pair<RecipeRef, RecipeRef> factors_of_half(const Transform& of) {
+  std::vector<double> by_cos, by_sin;
+  for (int64_t k = 0; k < of.rows; ++k) {
+    const bool is_its_own = k == 0 || 2 * k == of.length;
+    const double scale = 1 / static_cast<double>(of.length);
+    by_cos.insert(by_cos.end(), {is_its_own ? scale : 2 * scale, 0});
+    by_sin.insert(by_sin.end(), {0, is_its_own ? 0 : -2 * scale});
+  }
+  const Shape shape = {1, 1, of.rows, 2};
+  return {doubles(by_cos, shape), doubles(by_sin, shape)};
 }
 
 // [frequencies, part of the result, rows, part of the signal], f32; computed in doubles, with angles below one turn.
@@ -49,16 +74,9 @@ RecipeRef matrix(const Transform& of) {
                                    recipe::fill_value(static_cast<double>(of.length), DType::kInt64, {}));
   RecipeRef turn = doubles({2 * std::numbers::pi / static_cast<double>(of.length)}, {});
   RecipeRef angle = recipe::binary(Binary::kMul, recipe::cast(steps, DType::kFloat64), turn);
-  // (cos - i sin)(a + i b), or (cos + i sin)(a + i b) / n for the inverse
-  const double scale = of.inverse ? 1 / static_cast<double>(of.length) : 1, sine = of.inverse ? -scale : scale;
-  std::vector<double> by_cos = {scale, 0, 0, scale}, by_sin = {0, sine, -sine, 0};
-  if (of.parts == 1) {
-    by_cos = {scale, 0};
-    by_sin = {0, -sine};
-  }
-  const Shape parts = {1, 2, 1, of.parts};
-  RecipeRef real = recipe::binary(Binary::kMul, recipe::unary(Unary::kCos, angle), doubles(by_cos, parts));
-  RecipeRef imaginary = recipe::binary(Binary::kMul, recipe::unary(Unary::kSin, angle), doubles(by_sin, parts));
+  const auto [by_cos, by_sin] = of.real_result ? factors_of_half(of) : factors(of);
+  RecipeRef real = recipe::binary(Binary::kMul, recipe::unary(Unary::kCos, angle), by_cos);
+  RecipeRef imaginary = recipe::binary(Binary::kMul, recipe::unary(Unary::kSin, angle), by_sin);
   return recipe::cast(recipe::binary(Binary::kAdd, real, imaginary), DType::kFloat32);
 }
 
@@ -120,15 +138,25 @@ void lower_dft(Lowering& lo) {
   const int last = lo.rank(x) - 1, axis = lo.axis(asked, lo.rank(x));
   if (axis == last) lo.malformed("'axis' must not be the last axis, which holds the parts of the complex numbers");
   const bool onesided = lo.attr_i("onesided", 0) != 0, inverse = lo.attr_i("inverse", 0) != 0;
-  if (onesided && inverse) lo.unsupported("an inverse onesided DFT is not supported: runtimes disagree on its result");
+  const bool is_half = onesided && inverse;
 
   const int64_t present = lo.need_static(b.dim(x, axis), "the signal's length");
-  const int64_t length = lo.has_input(1) ? need_one(lo, 1, "dft_length", 1) : present;
+  const int64_t by_default = is_half ? 2 * (present - 1) : present;
+  const int64_t length = lo.has_input(1) ? need_one(lo, 1, "dft_length", 1) : by_default;
   if (length < 1 || length > kLongestTransform)
     lo.unsupported(
         fmt::format("a transform of length {} is not supported; the longest is {}", length, kLongestTransform));
-  const Transform of{length, std::min(present, length), parts_of(lo, x), frequencies_of(length, onesided), inverse};
-  if (onesided && of.parts == 2) lo.malformed("a onesided transform needs a real signal");
+  const int64_t frequencies = frequencies_of(length, onesided);
+  if (is_half && present != frequencies)
+    lo.unsupported(
+        fmt::format("an inverse onesided DFT of {} values to a length of {} is not supported: runtimes "
+                    "disagree on its result unless there are length / 2 + 1 = {} values",
+                    present, length, frequencies));
+  const Transform of = is_half ? Transform{length, present, parts_of(lo, x), length, true, true}
+                               : Transform{length, std::min(present, length), parts_of(lo, x), frequencies, inverse};
+  if (onesided && is_half != (of.parts == 2))
+    lo.malformed(is_half ? "an inverse onesided transform needs a complex spectrum"
+                         : "a onesided transform needs a real signal");
   check_size(lo, of);
   if (of.rows < present) {
     std::vector<int64_t> begin(static_cast<size_t>(lo.rank(x)), 0);
@@ -146,11 +174,11 @@ void lower_dft(Lowering& lo) {
   perm.insert(perm.end(), {axis, last});
   std::vector<Dim> rows = others, spectrum = others;
   rows.push_back(of.rows * of.parts);
-  spectrum.insert(spectrum.end(), {of.frequencies, 2});
+  spectrum.insert(spectrum.end(), {of.frequencies, of.result_parts()});
   if (others.empty()) rows.insert(rows.begin(), 1);
   x = reshape_to(lo, b.transpose(x, perm), rows);
   const DType dtype = lo.dtype(x);
-  Val weights = b.constant(recipe::reshape(matrix(of), {of.frequencies * 2, of.rows * of.parts}));
+  Val weights = b.constant(recipe::reshape(matrix(of), {of.frequencies * of.result_parts(), of.rows * of.parts}));
   Val y = b.cast(b.fully_connected(b.cast(x, DType::kFloat32), weights, {}, true), dtype);
   lo.output(0, b.transpose(reshape_to(lo, y, spectrum), stream::inverse(perm)));
 }

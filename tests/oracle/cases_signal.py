@@ -52,6 +52,31 @@ dft("opset_17_onesided", "3,10,1", "<onesided=1>", opset=17)
 dft("dynamic_batch", "N,10,1", "<onesided=1>", shapes={"x": [3, 10, 1]})
 CASES.append(Case("dft/there_and_back", "float[2,12,2] x", "f = DFT(x) y = DFT<inverse=1>(f)", opset=20))
 dft("long", "2,1000,1", "<onesided=1>")
+# A real signal of half a spectrum, as numpy's irfft.
+HALF = "<inverse=1, onesided=1>"
+for opset in (17, 20):
+    dft(f"half_{opset}", "2,6,2", HALF, opset=opset, outputs="float[2,10,1] y")
+    dft(f"half_even_{opset}", "2,7,2", HALF, length=12, opset=opset, outputs="float[2,12,1] y")
+    dft(f"half_odd_{opset}", "2,7,2", HALF, length=13, opset=opset, outputs="float[2,13,1] y")
+dft("half_of_one", "3,1,2", HALF, length=1, outputs="float[3,1,1] y")
+dft("half_of_two", "3,2,2", HALF, outputs="float[3,2,1] y")
+dft("half_axis", "5,3,4,2", HALF, axis=0, outputs="float[8,3,4,1] y")
+dft("half_opset_17_axis", "3,4,7,2", "<axis=2, inverse=1, onesided=1>", opset=17, outputs="float[3,4,12,1] y")
+dft("half_dynamic_batch", "N,6,2", HALF, outputs="float[N,10,1] y", shapes={"x": [3, 6, 2]})
+dft("half_long", "2,513,2", HALF, outputs="float[2,1024,1] y")
+for opset in (17, 20):
+    there = {17: "f = DFT<onesided=1>(x)", 20: "f = DFT<onesided=1>(x, , a)"}[opset]
+    CASES.append(
+        Case(
+            f"dft/half_there_and_back_{opset}",
+            "float[2,11,1] x",
+            f"{there} y = DFT{HALF}(f, n)",
+            {"n": np.array(11)} | ({"a": np.array(1)} if opset == 20 else {}),
+            opset=opset,
+            outputs="float[2,11,1] y",
+            same_as="y = Identity(x)",
+        )
+    )
 
 
 def stft(name, inputs, body, weights, **more):
@@ -198,11 +223,12 @@ CASES += [
 ]
 CASES += [
     Case(
-        "dft/onesided_inverse",
-        "float[2,10,2] x",
-        "y = DFT<inverse=1, onesided=1>(x)",
+        "dft/half_of_another_length",
+        "float[2,7,2] x",
+        "y = DFT<inverse=1, onesided=1>(x, n)",
+        {"n": np.array(20)},
         opset=20,
-        outputs="float[2,6,2] y",
+        outputs="float[2,20,1] y",
     ),
     Case("random/normal", "float[2,3] x", "r = RandomNormal<shape=[2,3], seed=1.0>() y = Add(x, r)"),
     Case("random/normal_like", "float[2,3] x", "r = RandomNormalLike(x) y = Add(x, r)"),
