@@ -126,7 +126,8 @@ bool Rounding::takes(const Op& op) const {
     case Kind::kQuantize: {
       const core::Value& result = b_.graph.at(op.outputs[0]);
       return b_.graph.at(op.inputs[0]).dtype == DType::kFloat32 && result.quantization &&
-             result.quantization->scale.size() == 1 && (is_formula(op) || may_overflow(b_.graph, op));
+             result.quantization->scale.size() == 1 &&
+             (is_formula(op) || (!limited_.contains(op.outputs[0]) && may_overflow(b_.graph, op)));
     }
     // The bits without scales, or the numbers.
     case Kind::kBitcast:
@@ -166,8 +167,12 @@ Op Rounding::expand(const Op& op) {
     const double least = stream::is_signed_int(to) ? -count / 2 : 0;
     auto number = [&](double value) { return b_.scalar(value, DType::kFloat32); };
     if (!is_formula(op)) {
+      limited_.insert(op.outputs[0]);
       Op kernel = op;
-      kernel.inputs = {b_.minimum(Val{op.inputs[0]}, number(parameters.scale[0] * (least + count - 1 - zero))).id};
+      const double end = parameters.scale[0] * (least + count - 1 - zero);
+      // The last step of the largest scales is beyond the floats; infinity would limit nothing.
+      constexpr double kMostFloat = std::numeric_limits<float>::max();
+      kernel.inputs = {b_.minimum(Val{op.inputs[0]}, number(std::min(end, kMostFloat))).id};
       return kernel;
     }
     Val level = b_.round(b_.div(Val{op.inputs[0]}, number(parameters.scale[0])));

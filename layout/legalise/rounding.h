@@ -7,6 +7,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 
 #include "layout/core/builder.h"
 
@@ -37,6 +38,7 @@ class Rounding {
   bool any_integer_kernel_ = false;
   bool zeros_differ_ = false;  // some op of the graph gives another result for -0 than for 0
   std::map<core::ValueId, Levels> levels_;
+  std::set<core::ValueId> limited_;  // results of QUANTIZEs that have their MINIMUM
 };
 
 }  // namespace lowtide::layout

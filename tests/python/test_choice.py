@@ -120,6 +120,58 @@ def test_a_model_that_cannot_be_quantized(tmp_path):
         lowtide.calibrate(path, samples=given, choose="int8")
 
 
+def detections(folder, outputs):
+    """Rows of 200 above a threshold: how many they are depends on the data, and on rounding."""
+    rng = np.random.default_rng(61)
+    tensors = {
+        "w": rng.normal(size=(16, 16)) / 4,
+        "scores": rng.normal(size=(16, 1)) / 4,
+        "boxes": rng.normal(size=(16, 4)) / 4,
+        "t": np.array(0.5),
+    }
+    tensors = {name: of.astype(np.float32) for name, of in tensors.items()} | {"one": np.array([1]), "z": np.array([0])}
+    nodes = [
+        node("MatMul", ["x", "w"], ["h"]),
+        node("Relu", ["h"], ["r"]),
+        node("MatMul", ["r", "scores"], ["s"]),
+        node("Squeeze", ["s", "one"], ["s1"]),
+        node("Greater", ["s1", "t"], ["g"]),
+        node("NonZero", ["g"], ["n"]),
+        node("Squeeze", ["n", "z"], ["i"]),
+        node("Gather", ["r", "i"], ["d"]),
+        node("MatMul", ["d", "boxes"], ["y"]),
+    ]
+    values = {"y": models.value("y", "float32", ["K", 4]), "s": models.value("s", "float32", [200, 1])}
+    ports = [models.value("x", "float32", [200, 16])], [values[name] for name in outputs]
+    return models.save(folder / "d.onnx", nodes, *ports, tensors)
+
+
+def rows(*sizes):
+    rng = np.random.default_rng(3)
+    return [{"x": (size * rng.normal(size=(200, 16))).astype(np.float32)} for size in sizes]
+
+
+def test_outputs_whose_extents_depend_on_the_data(tmp_path):
+    given = rows(*[1] * 12)
+    figures = lowtide.calibrate(detections(tmp_path, "ys"), samples=given).content["choice"]["decibels"]
+    alone = lowtide.calibrate(detections(tmp_path, "s"), samples=given).content["choice"]["decibels"]
+    # Equalization divides the channels for the boxes too.
+    assert all(figures[of] == alone[of] > 30 for of in alone if "equalize=none" in of)
+    found = lowtide.calibrate(detections(tmp_path, "y"), samples=given)
+    assert "choice" not in found.content and "other extents, which depend on the data" in found.note
+
+
+def test_samples_without_detections(tmp_path):
+    given = rows(1, 0.01, 1, 0.01, 1, 1, 1, 0.01)
+    chosen = lowtide.calibrate(detections(tmp_path, "ys"), samples=given, correct_layers=True).content["choice"]
+    assert len(chosen["decibels"]) == 13
+
+
+def test_notes_name_no_temporary_file(tmp_path):
+    found = lowtide.calibrate(detections(tmp_path, "y"), samples=rows(*[0.01] * 4))
+    assert found.note.startswith("no settings were tried: ranges.json: the tensor 'y' had no finite value")
+
+
 WRONG = {
     "range": ({"range": "most"}, "choice.range: 'most' is no method"),
     "equalize": ({"equalize": "all"}, "choice.equalize: 'all' is not one of channels, none"),

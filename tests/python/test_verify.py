@@ -468,6 +468,34 @@ def test_a_calibrated_model_with_a_branch(tmp_path):
     assert not lowtide.verify(path, tflite, inputs=samples, rtol=1e-4).passed
 
 
+def test_classes_from_quantized_numbers(tmp_path):
+    """Steps between classes say nothing, so the share that is equal is what can be bounded."""
+    value = models.value
+    weights = {"w": RNG.standard_normal((7, 9)).astype(np.float32)}
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["s"]),
+        helper.make_node("ArgMax", ["s"], ["c"], axis=1, keepdims=0),
+        helper.make_node("Cast", ["c"], ["small"], to=onnx.TensorProto.UINT8),
+        helper.make_node("Shape", ["s"], ["n"]),
+    ]
+    outputs = [value("c", "int64", [500]), value("small", "uint8", [500]), value("n", "int64", [2])]
+    path = models.save(tmp_path / "m.onnx", nodes, [value("x", "float32", [500, 7])], outputs, weights)
+    samples = [{"x": RNG.standard_normal((500, 7)).astype(np.float32)} for _ in range(4)]
+    lowtide.calibrate(path, tmp_path / "r.json", samples=samples)
+    tflite = models.converted(path, quantize="int8", ranges=tmp_path / "r.json")
+    found = lowtide.verify(path, tflite, inputs=samples, min_equal=0.9)
+    assert found.passed and 0.9 < found.outputs[0].difference.steps.equal < 1
+    assert not lowtide.verify(path, tflite, inputs=samples).passed
+    assert not lowtide.verify(path, tflite, inputs=samples, max_steps=8).passed
+    found = lowtide.verify(path, tflite, inputs=samples, min_equal=0.9999)
+    assert [output.name for output in found.outputs if output.problem] == ["c", "small"]
+    assert "of the elements equal, less than 99.9900%" in found.first_difference.problem
+    assert lowtide.verify(path, tflite, inputs=samples, by_op=True, min_equal=0.7).passed
+    with tflite_graph.TfliteGraph(str(tflite)) as graph:
+        rounded = {graph.values[i].name: graph.is_rounded(i) for op in graph.operators for i in op.outputs}
+    assert rounded["c"] and rounded["small"] and not rounded.get("n")
+
+
 @pytest.mark.parametrize("external", [False, True])
 def test_a_cut_has_the_constants_that_it_needs(tmp_path, external):
     weights = [RNG.random((256, 256)).astype(np.float32) for _ in range(2)]

@@ -3,6 +3,8 @@
 // (tests/oracle/cases_quantize.py).
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "layout/legalise/legalise.h"
 #include "tests/layout/built_graph.h"
 
@@ -75,6 +77,17 @@ TEST_F(WrittenOut, FloatsThatNothingLimitsToSixteenBits) {
   const Val limited = quantize(b.reshape(b.tanh(input({2, 3})), {3, 2}), 0.001f, 0, DType::kInt16);
   EXPECT_EQ(legal({sum, any, limited}), (KindList{Kind::kQuantize, Kind::kAdd, Kind::kExp, Kind::kMinimum,
                                                   Kind::kQuantize, Kind::kTanh, Kind::kReshape, Kind::kQuantize}));
+}
+
+// The last step of such a scale is no float: a MINIMUM with infinity would be limited again and again.
+TEST_F(WrittenOut, TheLimitOfTheLargestScaleIsTheLargestFloat) {
+  const float most = std::numeric_limits<float>::max();
+  const Val q = quantize(input({2, 3}), 0.5f, 3, DType::kInt8);
+  const Val sum = b.add(q, q);
+  graph.at(sum.id).quantization = core::Quantization{{1.0f}, {3}, 0};
+  const Val any = quantize(b.exp(input({2, 3})), most / 32766.5f, 0, DType::kInt16);
+  EXPECT_EQ(legal({sum, any}), (KindList{Kind::kQuantize, Kind::kAdd, Kind::kExp, Kind::kMinimum, Kind::kQuantize}));
+  EXPECT_EQ(operand(3), std::vector<double>{most});
 }
 
 TEST_F(WrittenOut, IntegersOfAMuchLargerScale) {

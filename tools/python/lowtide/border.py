@@ -116,6 +116,9 @@ class Border:
     def is_quantized(self, name: str) -> bool:
         return self._graph.is_quantized(self._indices[name])
 
+    def is_rounded(self, name: str) -> bool:
+        return self._graph.is_rounded(self._indices[name])
+
     def matches(self, shapes: Mapping[str, Sequence[int]]) -> dict[int, Match]:
         out = {}
         for name, tensor in (*self._signature.inputs, *self._signature.outputs):

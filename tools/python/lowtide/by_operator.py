@@ -82,6 +82,8 @@ class OperatorResult:
         Its element type.
     quantized : bool
         Whether it stands for real numbers that were rounded to steps.
+    rounded : bool
+        Whether its numbers depend on such tensors.
     difference : Difference
     """
 
@@ -91,6 +93,7 @@ class OperatorResult:
     value: str
     dtype: str
     quantized: bool
+    rounded: bool
     difference: Difference
 
 
@@ -541,6 +544,7 @@ class ByOperator:
             self.matches[tensor].value,
             dtype.name,
             self._tflite.is_quantized(tensor),
+            self._tflite.is_rounded(tensor),
             total.result(),
         )
 

@@ -46,7 +46,7 @@ class Calibration:
     unseen : list of str
         Tensors of floats that had no finite value in any sample, and are not in the file's `tensors`.
     note : str or None
-        Why the file says nothing of the best settings, where that was not asked for.
+        Why the file says nothing of the best settings, where "none" was not asked for.
     """
 
     samples: int
@@ -268,10 +268,11 @@ def calibrate(
             for group in observer.groups_of(floats):
                 observer.observe(group, ranges)
         content = _content(graph, ranges, given.count)
+        found: choice.Choice | str
         note = None if chooses or choose == "none" else f"fewer than {choice.EVERY} samples: no settings were tried"
         if chooses:
             try:
-                chosen = choice.choose(
+                found = choice.choose(
                     path,
                     content,
                     choose or "int8",
@@ -282,15 +283,16 @@ def calibrate(
                     with_layers=correct_layers,
                     progress=choice_progress or _nothing,
                 )
-                note = None if chosen else "the model has no output of floats: no settings were tried"
             except (RuntimeMissing, Unsupported, Malformed, Usage) as error:
                 if choose is not None or correct_layers:
                     raise
-                chosen, note = None, f"no settings were tried: {error}"
+                found = f"no settings were tried: {error}"
             observer.add(choice.Part(given, held_back=True), ranges)
             content = _content(graph, ranges, given.count)
-            if chosen:
-                content = {**layers.with_shifts(content, chosen.shifts), "choice": chosen.content}
+            if isinstance(found, str):
+                note = found
+            else:
+                content = {**layers.with_shifts(content, found.shifts), "choice": found.content}
     unseen = content["unseen"]
     if output is not None:
         write_ranges(os.fspath(output), content)

@@ -3,11 +3,13 @@
 
 No setting is best for every network: corrected biases help most of them and harm some, and the best range depends on the
 tails of the data. Each setting is converted and run by LiteRT; the measure is the worst output's signal to noise
-against ONNX Runtime's floats.
+against ONNX Runtime's floats. Outputs whose extents depend on the data (detections above a threshold) may have others in
+integers than in floats. Those are compared in no setting.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import itertools
@@ -21,6 +23,7 @@ import numpy as np
 from . import layers
 from .commands import convert
 from .difference import Sum
+from .errors import Error
 from .output_path import temporary_folder
 from .port import Array
 from .ranges import write_ranges
@@ -95,16 +98,34 @@ class _Expected:
             return {name: stored[str(j)] for j, name in enumerate(self.names)}
 
 
-def _decibels(tflite: str, expected: _Expected, samples: Part, max_rss: int | None, threads: int | None) -> float:
-    """Of the worst output."""
+def _decibels(
+    tflite: str, expected: _Expected, samples: Part, max_rss: int | None, threads: int | None
+) -> dict[str, float]:
+    """Of the outputs that have the expected extents in all samples."""
     sums = {name: Sum() for name in expected.names}
     with Runner(tflite, max_rss=max_rss, threads=threads) as tested:
         for i, sample in enumerate(samples):
             outputs = tested.run(sample)
             for name, floats in expected.of(i).items():
-                sums[name].add(floats, np.asarray(outputs[name]).reshape(floats.shape))
-    worst = min(total.result().snr_db for total in sums.values())
-    return max(-_MOST, min(_MOST, worst))
+                if name not in sums:
+                    continue
+                if outputs[name].shape == floats.shape:
+                    sums[name].add(floats, outputs[name])
+                else:
+                    del sums[name]
+    return {name: max(-_MOST, min(_MOST, total.result().snr_db)) for name, total in sums.items()}
+
+
+@contextlib.contextmanager
+def _without_path(folder: str) -> Iterator[None]:
+    """Errors name files without a folder that is gone when they are read."""
+    try:
+        yield
+    except Error as error:
+        error.args = tuple(str(of).replace(folder + os.sep, "") for of in error.args)
+        if error.file is not None:
+            error.file = error.file.removeprefix(folder + os.sep)
+        raise
 
 
 def choose(
@@ -118,7 +139,7 @@ def choose(
     threads: int | None,
     with_layers: bool,
     progress: Callable[[int, int], None],
-) -> Choice | None:
+) -> Choice | str:
     """Tries all settings.
 
     Parameters
@@ -136,8 +157,8 @@ def choose(
 
     Returns
     -------
-    Choice or None
-        None: the model has no output of floats.
+    Choice or str
+        A str says why there is none: the model has no output of floats that can be compared.
 
     Raises
     ------
@@ -145,29 +166,34 @@ def choose(
         If the model cannot be converted, or LiteRT is not there.
     """
     held = Part(samples, held_back=True)
-    tried: dict[str, float] = {}
-    same: dict[bytes, float] = {}
-    best: dict[str, str] = {}
-    with temporary_folder("lowtide-calibrate-") as folder:
+    tried: dict[str, dict[str, float]] = {}  # by setting, of each output
+    same: dict[bytes, dict[str, float]] = {}
+    with temporary_folder("lowtide-calibrate-") as folder, _without_path(folder):
         ranges, tflite = os.path.join(folder, "ranges.json"), os.path.join(folder, "model.tflite")
         write_ranges(ranges, content)
         expected = _Expected(folder, reference, held)
         if not expected.names:
-            return None
+            return "the model has no output of floats: no settings were tried"
 
-        def attempt(setting: dict[str, str]) -> dict[str, str]:
-            """The better one of the best before and this."""
+        def attempt(setting: dict[str, str]) -> None:
             convert(model, tflite, quantize=quantize, ranges=ranges, threads=threads, **setting)  # type: ignore[arg-type]
             digest = _digest(tflite)
             if digest not in same:
                 same[digest] = _decibels(tflite, expected, held, max_rss, threads)
-            tried[_spelled(setting)] = round(same[digest], 2)
-            return setting if not best or tried[_spelled(setting)] > tried[_spelled(best)] else best
+            tried[_spelled(setting)] = same[digest]
 
         for done, setting in enumerate(settings()):
             progress(done, count())
-            best = attempt(setting)
+            attempt(setting)
         progress(count(), count())
+        compared = set.intersection(*(set(of) for of in tried.values()))
+        if not compared:
+            return "no setting is the best: in integers all outputs have other extents, which depend on the data"
+
+        def worst(of: dict[str, float]) -> float:
+            return round(min(of.get(name, -_MOST) for name in compared), 2)
+
+        best = max(settings(), key=lambda setting: worst(tried[_spelled(setting)]))
         shifts: dict[str, list[float]] = {}
         if with_layers:
             chosen = {"quantize": quantize, "range": best["range"], "equalize": best["equalize"]}
@@ -175,8 +201,11 @@ def choose(
             shifts = layers.measure(model, content, chosen, used, max_rss=max_rss, threads=threads, progress=progress)
         if shifts:
             write_ranges(ranges, layers.with_shifts(content, shifts))
-            best = attempt({**best, "correct": "layers"})
-    return Choice({"quantize": quantize, **best, "samples": held.count, "decibels": tried}, shifts)
+            corrected = {**best, "correct": "layers"}
+            attempt(corrected)
+            best = max(best, corrected, key=lambda setting: worst(tried[_spelled(setting)]))
+        decibels = {name: worst(of) for name, of in tried.items()}
+    return Choice({"quantize": quantize, **best, "samples": held.count, "decibels": decibels}, shifts)
 
 
 def _digest(path: str) -> bytes:

@@ -96,7 +96,14 @@ class _Channels:
     def __init__(self) -> None:
         self._sum, self._count, self.most = np.zeros(1), 0, np.zeros(1)
 
+    @property
+    def is_empty(self) -> bool:
+        """No sample had elements, as where nothing was detected."""
+        return self._count == 0
+
     def add(self, array: Array, value: Value) -> None:
+        if array.size == 0:
+            return
         floats = array.astype(np.float64).reshape(-1, array.shape[-1])
         if value.quantization is not None:
             scale, zero = value.quantization.over(2)
@@ -181,6 +188,8 @@ def measure(
             network.convert(shifts)
             tensor = _read_tensors(network.tflite, known)[name]
             found = network.channels(given, {name: tensor})[name]
+            if found.is_empty or floats[name].is_empty:
+                continue
             off = (found.mean() - floats[name].mean()) * _factors(known[name], floats[name])
             shifts[name] = [float(shift) for shift in off]
         progress(len(order), len(order))

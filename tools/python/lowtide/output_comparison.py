@@ -99,6 +99,6 @@ def compare_outputs(
     out = []
     for name, total in sums.items():
         result = total.result()
-        problem = tolerances.judge(result, types[name], border.is_quantized(name))
+        problem = tolerances.judge(result, types[name], border.is_quantized(name), border.is_rounded(name))
         out.append(TensorResult(name, name, types[name], result, problem))
     return out

@@ -32,7 +32,7 @@ def compare_operators(finder: ByOperator, samples: AnySamples, tolerances: Toler
             result.value,
             result.dtype,
             result.difference,
-            tolerances.judge(result.difference, result.dtype, result.quantized),
+            tolerances.judge(result.difference, result.dtype, result.quantized, result.rounded),
             result.kinds,
         )
 
@@ -65,7 +65,6 @@ def compare_tensors(
     for i in wanted:
         result, value = sums[i].result(), tflite.values[i]
         dtype = finder.dtype(i).name
-        is_quantized = tflite.is_quantized(i)
-        problem = tolerances.judge(result, dtype, is_quantized)
+        problem = tolerances.judge(result, dtype, tflite.is_quantized(i), tflite.is_rounded(i))
         out.append(TensorResult(value.name, finder.matches[i].value, dtype, result, problem))
     return out

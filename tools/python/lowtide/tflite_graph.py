@@ -38,6 +38,8 @@ _GRAPH_TENSORS, _GRAPH_INPUTS, _GRAPH_OUTPUTS, _GRAPH_OPERATORS = 0, 1, 2, 3
 _TENSOR_SHAPE = 0
 _BUFFER_DATA, _BUFFER_OFFSET, _BUFFER_SIZE = 0, 1, 2
 
+# Operators whose results depend on the extents alone.
+_EXTENTS = ("SHAPE", "RANK")
 # Operators that keep numbers as they are, and their data in the first input.
 _MOVES = ("EXPAND_DIMS", "RESHAPE", "SLICE", "SQUEEZE", "STRIDED_SLICE", "TRANSPOSE")
 # Operators whose options name other subgraphs.
@@ -192,8 +194,11 @@ class TfliteGraph:
 
     def is_quantized(self, tensor: int) -> bool:
         """Whether a tensor stands for real numbers that were rounded to steps: it has a scale, or has floats computed from such tensors."""
-        if not (TYPE_NAMES.get(self.values[tensor].tensor.type) or "").startswith("float"):
-            return self.values[tensor].quantization is not None
+        is_float = (TYPE_NAMES.get(self.values[tensor].tensor.type) or "").startswith("float")
+        return self.is_rounded(tensor) if is_float else self.values[tensor].quantization is not None
+
+    def is_rounded(self, tensor: int) -> bool:
+        """Whether numbers of a tensor depend on numbers that were rounded to steps, such as the place of the largest one."""
         seen, left = set(), [tensor]
         while left:
             i = left.pop()
@@ -202,7 +207,7 @@ class TfliteGraph:
             if self.values[i].quantization is not None:
                 return True
             seen.add(i)
-            if i in self.makers:
+            if i in self.makers and self.makers[i].kind not in _EXTENTS:
                 left += self.makers[i].inputs
         return False
 

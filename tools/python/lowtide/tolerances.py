@@ -29,8 +29,9 @@ class Tolerances:
     max_steps : int
         Quantized tensors, floats that a DEQUANTIZE gives, and other 8-bit and 16-bit integers: most steps that an element is off. For
         such floats it is enough to keep to `rtol` and `atol`. Integers of 32 and 64 bits and booleans must be equal.
-    min_equal : float
-        Integers: least share of equal elements.
+    min_equal : float or None
+        Integers: least share of equal elements. Where it is given, it alone bounds integers without a scale that are computed from
+        quantized tensors: classes and places, of which steps say nothing.
     calibrated_snr : float or None
         Tensors that are computed from integers where the ONNX model computes in floats: a signal-to-noise ratio in dB that is enough.
     """
@@ -39,23 +40,27 @@ class Tolerances:
     atol: float = 1e-5
     min_snr: float | None = None
     max_steps: int = 1
-    min_equal: float = 0.0
+    min_equal: float | None = None
     calibrated_snr: float | None = None
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             _check_bound(field.name, getattr(self, field.name))
 
-    def judge(self, difference: Difference, dtype: str, is_quantized: bool) -> str:
-        """Why a tensor is outside; empty if it is not."""
+    def judge(self, difference: Difference, dtype: str, is_quantized: bool, is_rounded: bool = False) -> str:
+        """Why a tensor is outside; empty if it is not. `is_rounded`: its numbers depend on those of quantized tensors."""
         if difference.mismatch:
             return difference.mismatch
         if difference.not_finite:
             return f"{difference.not_finite} elements are NaN or infinite on one side only"
-        problem = self._judge_errors(difference, dtype, is_quantized)
-        if not problem and difference.steps is not None and difference.steps.equal < self.min_equal:
-            return f"{difference.steps.equal:.4%} of the elements equal, less than {self.min_equal:.4%}"
-        return problem
+        least, steps = self.min_equal, difference.steps
+        if least is not None and steps is not None and steps.equal < least:
+            unequal = f"{steps.equal:.4%} of the elements equal, less than {least:.4%}"
+        else:
+            unequal = ""
+        if least is not None and steps is not None and is_rounded and not is_quantized:
+            return unequal
+        return self._judge_errors(difference, dtype, is_quantized) or unequal
 
     def _judge_errors(self, difference: Difference, dtype: str, is_quantized: bool) -> str:
         is_float = dtype.startswith(("float", "bfloat", "complex"))
@@ -88,7 +93,7 @@ class Tolerances:
 
 def _check_bound(name: str, value: Any) -> None:
     """Nothing is less than NaN or more than it: as a bound it would let everything pass."""
-    if value is None and name in ("min_snr", "calibrated_snr"):
+    if value is None and name in ("min_snr", "min_equal", "calibrated_snr"):
         return
     kind: Any = numbers.Integral if name == "max_steps" else numbers.Real
     if isinstance(value, bool) or not isinstance(value, kind):

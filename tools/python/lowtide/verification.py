@@ -88,7 +88,7 @@ def verify(
     atol: float | None = None,
     min_snr: float | None = None,
     max_steps: int | None = None,
-    min_equal: float = Tolerances.min_equal,
+    min_equal: float | None = None,
     max_rss: int | str | None = None,
     threads: int | None = None,
 ) -> Verification:

@@ -107,8 +107,7 @@ def parser() -> CommandParser:
         "--min-equal",
         type=number(1),
         metavar="SHARE",
-        default=default.min_equal,
-        help=f"least share of equal elements of an integer tensor, 0 to 1 (default: {default.min_equal:g})",
+        help="least share of equal elements of an integer tensor, 0 to 1; alone where quantized data gives classes or places",
     )
     out.add_argument(
         "--max-rss",
