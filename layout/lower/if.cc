@@ -5,7 +5,11 @@
 // in type.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "layout/core/subgraphs.h"
+#include "layout/lower/lists.h"
 #include "layout/lower/subgraph.h"
 
 namespace lowtide::layout {
@@ -24,6 +28,65 @@ std::vector<Val> lower_branch(Lowering& lo, core::SubgraphBuilder& subgraph, con
   }
 }
 
+// The results of a branch that are lists. The IF gives their elements; those of an open list, which is in a graph that
+// is discarded, are stand-ins in the graph around.
+using Lists = std::vector<std::optional<List>>;
+
+// The results of a branch, its lists in parts.
+std::vector<Val> without_lists(Lowering& lo, Builder& branch, std::span<const Val> results, Lists& lists) {
+  std::vector<Val> parts;
+  for (Val v : results) {
+    if (!is_list(branch, v)) {
+      lists.emplace_back();
+      parts.push_back(v);
+      continue;
+    }
+    List list = list_of(branch, v);
+    if (list.form != List::Form::kOpen) parts.insert(parts.end(), list.elements.begin(), list.elements.end());
+    if (list.form == List::Form::kOpen)
+      for (Val& element : list.elements) element = stand_in(lo.b, branch.dtype(element), branch.shape(element));
+    lists.emplace_back(std::move(list));
+  }
+  return parts;
+}
+
+// What an IF gives of two lists; refused where it cannot be the same.
+List common_list(Lowering& lo, const std::optional<List>& yes, const std::optional<List>& no) {
+  if (!yes || !no) lo.unsupported("one branch gives a list, the other one a tensor");
+  const bool is_open = yes->form == List::Form::kOpen;
+  if (yes->form != no->form || (!is_open && yes->elements.size() != no->elements.size()) ||
+      yes->joint.axis != no->joint.axis || yes->joint.stacks != no->joint.stacks)
+    lo.unsupported("the branches give lists of different lengths", kListHint);
+  List list = yes->elements.size() < no->elements.size() ? *no : *yes;
+  list.joint.of_ones = yes->joint.of_ones && no->joint.of_ones;
+  return list;
+}
+
+std::vector<Val> if_at_run_time(Lowering& lo, const onnx::Graph& yes, const onnx::Graph& no) {
+  Lists first, second;
+  std::vector<std::optional<List>> common;
+  auto then_branch = [&](core::SubgraphBuilder& subgraph) {
+    return without_lists(lo, subgraph.b(), lower_branch(lo, subgraph, yes), first);
+  };
+  auto else_branch = [&](core::SubgraphBuilder& subgraph) {
+    std::vector<Val> parts = without_lists(lo, subgraph.b(), lower_branch(lo, subgraph, no), second);
+    for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
+      common.emplace_back();
+      if (first[i] || second[i]) common.back() = common_list(lo, first[i], second[i]);
+    }
+    return parts;
+  };
+  const std::vector<Val> made = core::run_if(lo.around.model(), lo.b, lo.input(0), then_branch, else_branch);
+  std::vector<Val> out;
+  auto next = made.begin();
+  for (std::optional<List>& list : common) {
+    if (list && list->form != List::Form::kOpen)
+      for (Val& element : list->elements) element = *next++;
+    out.push_back(list ? as_value(lo.b, *list) : *next++);
+  }
+  return out;
+}
+
 }  // namespace
 
 void lower_if(Lowering& lo) {
@@ -37,10 +100,7 @@ void lower_if(Lowering& lo) {
   if (auto condition = known_bool(lo, lo.input(0))) {
     out = lo.around.lower_inline(*condition ? yes : no, {});
   } else {
-    auto branch = [&](const onnx::Graph& graph) {
-      return [&](core::SubgraphBuilder& subgraph) { return lower_branch(lo, subgraph, graph); };
-    };
-    out = core::run_if(lo.around.model(), lo.b, lo.input(0), branch(yes), branch(no));
+    out = if_at_run_time(lo, yes, no);
   }
   if (out.size() != lo.output_count())
     lo.malformed(fmt::format("a branch has {} outputs, but the node has {}", out.size(), lo.output_count()));

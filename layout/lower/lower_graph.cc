@@ -225,6 +225,11 @@ class GraphLowering : public Surroundings {
   core::Model& model() override { return target_; }
   int64_t inner_nodes() const override { return inner_nodes_; }
 
+  std::optional<ListJoin> join_of(const std::string& list) override {
+    if (!joins_) joins_.emplace(source_.graph);
+    return joins_->find(list);
+  }
+
   core::DType half_of(const std::string& value) const override { return scope_->half(value); }
 
  private:
@@ -550,6 +555,7 @@ class GraphLowering : public Surroundings {
   BatchChange* batch_;
   onnx::Graph* released_;
   Scope* scope_ = nullptr;
+  std::optional<ListJoins> joins_;  // once it is asked for
   std::unordered_map<std::string, uint32_t> operator_numbers_;
   int depth_ = 0;
   int64_t inner_nodes_ = 0, inner_work_ = 0;

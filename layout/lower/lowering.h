@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "layout/core/builder.h"
+#include "layout/lower/list_joins.h"
 #include "stream/error.h"
 #include "stream/onnx/model.h"
 
@@ -51,6 +52,8 @@ class Surroundings {
   virtual core::Model& model() = 0;  // takes the graphs of IF and WHILE
   // f16 or bf16 where the value of that name is that in ONNX, and f32 here; else kUndefined.
   virtual DType half_of(const std::string& value) const = 0;
+  // How the list of that name is probably joined in the end.
+  virtual std::optional<ListJoin> join_of(const std::string& list) = 0;
   // The nodes of subgraphs that were lowered so far, each time counted.
   virtual int64_t inner_nodes() const = 0;
 };

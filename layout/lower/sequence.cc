@@ -1,40 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 // SequenceEmpty, SequenceConstruct, SequenceAt, SequenceInsert, SequenceErase, SequenceLength, SequenceMap,
-// SplitToSequence, ConcatFromSequence. TFLite has no sequences: one whose elements are known at conversion is a list of
-// values, and nothing of it remains in the graph once its elements are taken out again (as in torch's split, chunk and
-// unbind).
-//
-// While the graph is being lowered a sequence is a value of a type that no kernel takes (strings), made by an op of no
-// kernel (kTensorList) whose inputs are its elements. Nobody uses it in the end, so tidy() removes it.
+// SplitToSequence, ConcatFromSequence. A sequence whose elements are known at conversion is a list of values, as in
+// torch's split, chunk and unbind; one that a loop fills, or the pieces of an axis of unknown size, are one tensor
+// (lists.h).
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "layout/lower/lists.h"
 #include "layout/lower/shapes_and_indices.h"
 #include "layout/lower/subgraph.h"
 
 namespace lowtide::layout {
 namespace {
 
-// A list that grows in a loop is written down at each turn: so its elements count like operators, as some of one.
-constexpr size_t kElementsOfAnOp = 64;
-
-Val sequence_of(Lowering& lo, const std::vector<Val>& elements) {
-  const size_t counted = elements.size() / kElementsOfAnOp;
-  if (counted > lo.b.ops_left)
-    lo.unsupported("the model's sequences become too long in all: a list that grows in a loop is kept for each turn");
-  lo.b.ops_left -= counted;
-  return lo.b.tensor_list(elements);
+void need_tensors(Lowering& lo, const std::vector<Val>& elements) {
+  if (std::any_of(elements.begin(), elements.end(), [&](Val v) { return core::is_tensor_list(lo.b.graph, v.id); }))
+    lo.unsupported("a sequence of sequences is not supported");
 }
 
-bool is_sequence(Lowering& lo, Val v) { return lo.b.is_tensor_list(v); }
+Val sequence_of(Lowering& lo, const std::vector<Val>& elements) {
+  need_tensors(lo, elements);
+  return as_value(lo.b, {.elements = elements});
+}
+
+bool is_sequence(Lowering& lo, Val v) { return is_list(lo.b, v); }
 
 std::vector<Val> elements_of(Lowering& lo, Val sequence) {
-  if (!is_sequence(lo, sequence)) lo.unsupported("a sequence that is computed at run time is not supported");
-  const auto producer = static_cast<size_t>(lo.b.graph.at(sequence.id).producer);
-  std::vector<Val> elements;
-  for (core::ValueId id : lo.b.graph.ops[producer].inputs) elements.push_back({id});
-  return elements;
+  List list = list_of(lo.b, sequence);
+  if (list.form != List::Form::kKnown)
+    lo.unsupported("a sequence whose length is known at run time only is not supported here", kListHint);
+  return list.elements;
 }
 
 // A position from 0 to `end`; negative ones count from the number of elements.
@@ -74,6 +70,41 @@ std::vector<int64_t> piece_sizes(Lowering& lo, Val split, int64_t axis_size) {
   return sizes;
 }
 
+// Whether `sizes`, a number or a list of any length, are ones.
+bool are_ones(Lowering& lo, Val sizes) {
+  if (const auto known = lo.ints(sizes))
+    return std::all_of(known->begin(), known->end(), [](int64_t size) { return size == 1; });
+  while (true) {
+    if (lo.b.graph.at(sizes.id).producer < 0) return false;
+    const core::Op& op = lo.b.graph.op(lo.b.graph.at(sizes.id).producer);
+    const bool is_filled = op.kind == Kind::kFill || op.kind == Kind::kBroadcastTo;
+    if (!is_filled && op.kind != Kind::kCast && op.kind != Kind::kReshape) return false;
+    sizes = {op.inputs[op.kind == Kind::kFill ? 1 : 0]};
+    if (is_filled) break;
+  }
+  const auto known = lo.ints(sizes);
+  return known && std::all_of(known->begin(), known->end(), [](int64_t size) { return size == 1; });
+}
+
+// Whether one tensor can hold all of them.
+bool are_alike(Lowering& lo, const std::vector<Val>& elements) {
+  return std::all_of(elements.begin(), elements.end(), [&](Val v) {
+    return lo.dtype(v) == lo.dtype(elements[0]) && lo.shape(v) == lo.shape(elements[0]);
+  });
+}
+
+// The tensor of a joined list, if it is what a ConcatFromSequence makes.
+Val joined_as_asked(Lowering& lo, const List& list) {
+  const Val tensor = list.elements[0];
+  const bool stacks = lo.attr_i("new_axis", 0) != 0;
+  const int rank = lo.rank(tensor) + (stacks ? 1 : 0) - (list.joint.stacks ? 1 : 0);
+  const int axis = lo.axis(lo.need_attr_i("axis"), rank);
+  if (stacks != list.joint.stacks || axis != list.joint.axis)
+    lo.unsupported("a sequence whose length is known at run time only is put together in another way than at its axis",
+                   kListHint);
+  return tensor;
+}
+
 }  // namespace
 
 void lower_sequence_empty(Lowering& lo) {
@@ -88,17 +119,32 @@ void lower_sequence_construct(Lowering& lo) {
 }
 
 void lower_sequence_at(Lowering& lo) {
-  const std::vector<Val> elements = elements_of(lo, lo.input(0));
+  const List list = list_of(lo.b, lo.input(0));
+  const Val at = lo.input(1);
+  if (list.form == List::Form::kOpen)
+    lo.unsupported("an element is taken of a list before the type of its elements is known", kListHint);
+  if (list.form == List::Form::kJoined) return lo.output(0, element_at(lo, list, at));
+  const std::vector<Val>& elements = list.elements;
   if (elements.empty()) lo.malformed("the sequence is empty: it has no element to take");
-  lo.output(0, elements[need_position(lo, lo.input(1), elements.size(), elements.size() - 1)]);
+  if (!lo.ints(at) && are_alike(lo, elements)) {
+    const Joint pile;
+    return lo.output(0, element_at(lo, {List::Form::kJoined, {joined_tensor(lo.b, pile, elements)}, pile}, at));
+  }
+  lo.output(0, elements[need_position(lo, at, elements.size(), elements.size() - 1)]);
 }
 
 void lower_sequence_insert(Lowering& lo) {
-  std::vector<Val> elements = elements_of(lo, lo.input(0));
+  need_tensors(lo, {lo.input(1)});
+  List list = list_of(lo.b, lo.input(0));
+  if (list.form != List::Form::kKnown && lo.has_input(2))
+    lo.unsupported("an element is inserted in a sequence whose length is known at run time only, not appended to it",
+                   kListHint);
+  if (list.form == List::Form::kJoined) return lo.output(0, as_value(lo.b, appended(lo.b, list, {{lo.input(1)}})));
+  std::vector<Val>& elements = list.elements;
   const size_t count = elements.size();
   const size_t at = lo.has_input(2) ? need_position(lo, lo.input(2), count, count) : count;
   elements.insert(elements.begin() + static_cast<ptrdiff_t>(at), lo.input(1));
-  lo.output(0, sequence_of(lo, elements));
+  lo.output(0, list.form == List::Form::kOpen ? as_value(lo.b, list) : sequence_of(lo, elements));
 }
 
 void lower_sequence_erase(Lowering& lo) {
@@ -111,6 +157,12 @@ void lower_sequence_erase(Lowering& lo) {
 }
 
 void lower_sequence_length(Lowering& lo) {
+  const List list = list_of(lo.b, lo.input(0));
+  if (list.form == List::Form::kJoined && list.joint.is_counted())
+    return lo.output(0, dim_as_scalar(lo, lo.b.dim(list.elements[0], list.joint.axis), DType::kInt64));
+  if (list.form == List::Form::kJoined)
+    lo.unsupported("the length of a list is asked for whose elements may have different sizes", kListHint);
+  if (list.form == List::Form::kOpen) return lo.output(0, stand_in(lo.b, DType::kInt64, {}));
   const size_t count = elements_of(lo, lo.input(0)).size();
   lo.output(0, lo.b.scalar(static_cast<double>(count), DType::kInt64));
 }
@@ -120,6 +172,8 @@ void lower_split_to_sequence(Lowering& lo) {
   Val x = lo.input(0);
   const int axis = lo.axis(lo.attr_i("axis", 0), lo.rank(x));
   const bool drops = lo.attr_i("keepdims", 1) == 0 && !lo.has_input(1);
+  if (core::is_symbol(lo.b.dim(x, axis)) && (!lo.has_input(1) || are_ones(lo, lo.input(1))))
+    return lo.output(0, as_value(lo.b, {List::Form::kJoined, {x}, {axis, drops, true}}));
   const int64_t axis_size = lo.need_static(lo.b.dim(x, axis), "the axis that is split");
   Val split = lo.has_input(1) ? lo.input(1) : lo.b.scalar(1, DType::kInt64);
   const std::vector<int64_t> sizes = piece_sizes(lo, split, axis_size);
@@ -132,6 +186,8 @@ void lower_split_to_sequence(Lowering& lo) {
 }
 
 void lower_concat_from_sequence(Lowering& lo) {
+  const List list = list_of(lo.b, lo.input(0));
+  if (list.form == List::Form::kJoined) return lo.output(0, joined_as_asked(lo, list));
   std::vector<Val> elements = elements_of(lo, lo.input(0));
   if (elements.empty()) lo.malformed("an empty sequence cannot be concatenated");
   const bool stacks = lo.attr_i("new_axis", 0) != 0;

@@ -49,12 +49,17 @@ std::optional<bool> known_bool(const Lowering& lo, Val v) {
   return (*known)[0] != 0;
 }
 
-ScanOutput scan_output(Lowering& lo, core::SubgraphBuilder& subgraph, Val row, const onnx::ValueInfo& declared,
-                       int64_t axis, Dim length) {
+Shape shape_of_rows(core::SubgraphBuilder& subgraph, Val row, const onnx::ValueInfo& declared) {
   Shape shape = subgraph.b().shape(row);
   const bool helps = declared.has_shape && declared.dims.size() == shape.size();
   for (size_t i = 0; helps && i < shape.size(); ++i)
     if (core::is_symbol(shape[i]) && declared.dims[i].value >= 0) shape[i] = declared.dims[i].value;
+  return shape;
+}
+
+ScanOutput scan_output(Lowering& lo, core::SubgraphBuilder& subgraph, Val row, const onnx::ValueInfo& declared,
+                       int64_t axis, Dim length) {
+  Shape shape = shape_of_rows(subgraph, row, declared);
   const int at = lo.axis(axis, static_cast<int>(shape.size()) + 1);
   shape.insert(shape.begin() + at, length);
   // No element of it is read, so it may be any number that each type has: f8e8m0 has no 0.

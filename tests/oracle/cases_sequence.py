@@ -151,6 +151,193 @@ sequence(
     opset=18,
     outputs="float[4,3] y",
 )
+# Lists that a loop fills: how often it runs is known at run time only.
+GROWING = "Loop<body = f (int64 i, bool c, seq(float[K,3]) p) => (bool d, seq(float[L,3]) q)"
+ROWS = "m = Shape<end=1>(x) l = Squeeze(m) e = SequenceEmpty()"
+T = {"t": np.array(True)}
+
+
+def growing(name, inputs, body, weights=None, opset=17, **more):
+    sequence("grown/" + name, inputs, body, T | (weights or {}), opset=opset, **more)
+
+
+for axis, shape in ((0, "T,2,3"), (1, "2,T,3"), (-1, "2,3,T")):
+    growing(
+        f"stacked_{axis}",
+        "float[T,2,3] x",
+        f"{ROWS} s = Loop<body = f (int64 i, bool c, seq(float[2,3]) p) => (bool d, seq(float[2,3]) q) "
+        "{ d = Identity(c) g = Gather(x, i) h = Tanh(g) q = SequenceInsert(p, h) }>(l, t, e) "
+        f"y = ConcatFromSequence<axis={axis}, new_axis=1>(s)",
+        outputs=f"float[{shape}] y",
+        shapes={"x": [5, 2, 3]},
+    )
+for turns in (0, 1, 4):
+    growing(
+        f"of_different_sizes_{turns}",
+        "float[T,3] x, int64 n",
+        f"{ROWS} a = SequenceConstruct(x) s = {GROWING} "
+        "{ d = Identity(c) j = Add(i, one) u = Unsqueeze(j, zeros) w = Slice(x, zeros, u, zeros) q = SequenceInsert(p, w) }>(n, t, a) "
+        "y = ConcatFromSequence<axis=0>(s)",
+        {"one": POSITIONS["one"], "zeros": i64(0)},
+        outputs="float[N,3] y",
+        feeds={"x": np.arange(18, dtype=np.float32).reshape(6, 3), "n": np.array(turns)},
+    )
+growing(
+    "by_columns_with_a_state",
+    "float[2,T] x",
+    "m = Shape<start=1>(x) l = Squeeze(m) e = SequenceEmpty() z = Mul(x, zero) h0 = ReduceSum(z, ones) "
+    "h, s, r = Loop<body = f (int64 i, bool c, float[2,1] v, seq(float[2,1]) p) => (bool d, float[2,1] k, seq(float[2,1]) q, float[2,1] o) "
+    "{ d = Identity(c) u = Unsqueeze(i, zeros) g = Gather<axis=1>(x, u) a = Mul(v, half) b = Add(a, g) k = Tanh(b) q = SequenceInsert(p, k) o = Neg(g) }>(l, t, h0, e) "
+    "y = ConcatFromSequence<axis=1>(s) n = SequenceLength(s) w = SequenceAt(s, last)",
+    {"zero": np.float32(0), "half": np.float32(0.5), "zeros": i64(0), "ones": i64(1), "last": AT["last"]},
+    outputs="float[2,T] y, float[2,1] h, float[T,2,1] r, int64 n, float[2,1] w",
+    shapes={"x": [2, 5]},
+)
+growing(
+    "from_its_last_element",
+    "float[2,3] x, int64 n",
+    "e = SequenceConstruct(x) s = Loop<body = f (int64 i, bool c, seq(float[2,3]) p) => (bool d, seq(float[2,3]) q) "
+    "{ d = Identity(c) a = SequenceAt(p, last) g = Sin(a) q = SequenceInsert(p, g) }>(n, t, e) "
+    "y = ConcatFromSequence<axis=0, new_axis=1>(s) w = SequenceAt(s, n)",
+    {"last": AT["last"]},
+    outputs="float[N,2,3] y, float[2,3] w",
+    feeds={"x": np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3), "n": np.array(4)},
+)
+# The number of elements is the size of the axis, if each has one place of it.
+for name, join, shape in (
+    ("until_it_is_long", "axis=1, new_axis=1", "2,4,3"),
+    ("until_it_is_long_by_rows", "axis=0", "M,3"),
+    ("of_another_length_than_the_axis", "axis=1", "2,M"),
+):
+    sizes = "1,3" if "rows" in name else "2,3"
+    growing(
+        name,
+        f"float[{sizes}] x, int64 n",
+        f"e = SequenceEmpty() s, z = Loop<body = f (int64 i, bool c, seq(float[{sizes}]) p, float[{sizes}] v) => (bool d, seq(float[{sizes}]) q, float[{sizes}] r) "
+        f"{{ r = Sin(v) q = SequenceInsert(p, r) k = SequenceLength(p) d = Less(k, n) }}>(, t, e, x) y = ConcatFromSequence<{join}>(s)",
+        outputs=f"float[{shape}] y",
+        feeds={"x": np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)[: int(sizes[0])], "n": np.array(3)},
+    )
+growing(
+    "twice_in_a_turn_by_two_loops",
+    "float[T,3] x",
+    f"{ROWS} s = {GROWING} {{ d = Identity(c) g = Gather(x, i) h = Unsqueeze(g, zeros) p1 = SequenceInsert(p, h) k = Neg(h) q = SequenceInsert(p1, k) }}>(l, t, e) "
+    f"o = {GROWING} {{ d = Identity(c) g = Gather(x, i) h = Unsqueeze(g, zeros) q = SequenceInsert(p, h) }}>(l, t, s) y = ConcatFromSequence<axis=0>(o)",
+    {"zeros": i64(0)},
+    outputs="float[N,3] y",
+    shapes={"x": [4, 3]},
+)
+growing(
+    "by_a_loop_in_a_loop",
+    "float[T,3] x",
+    f"{ROWS} s = {GROWING} {{ d = Identity(c) q = Loop<body = g (int64 j, bool b, seq(float[M,3]) v) => (bool w, seq(float[N,3]) z) "
+    "{ w = Identity(b) a = Gather(x, i) k = Gather(x, j) h = Add(a, k) u = Unsqueeze(h, zeros) z = SequenceInsert(v, u) }>(l, t, p) }>(l, t, e) "
+    "y = ConcatFromSequence<axis=0>(s)",
+    {"zeros": i64(0)},
+    outputs="float[N,3] y",
+    shapes={"x": [4, 3]},
+)
+for kind, axis, of_row in (
+    ("joined", "axis=0", "u = Unsqueeze(g, zeros)"),
+    ("stacked", "axis=1, new_axis=1", "u = Sin(g)"),
+):
+    element = "1,3" if kind == "joined" else "3"
+    growing(
+        f"in_some_turns_{kind}",
+        "float[T,3] x",
+        f"{ROWS} s = Loop<body = f (int64 i, bool c, seq(float[{element}]) p) => (bool d, seq(float[{element}]) q) "
+        f"{{ d = Identity(c) g = Gather(x, i) {of_row} v = ReduceSum<keepdims=0>(u) k = Greater(v, nought) "
+        f"q = If (k) <then_branch = a () => (seq(float[{element}]) q1) {{ q1 = SequenceInsert(p, u) }}, else_branch = b () => (seq(float[{element}]) q2) {{ q2 = Identity(p) }}> }}>(l, t, e) "
+        f"y = ConcatFromSequence<{axis}>(s)",
+        {"zeros": i64(0), "nought": np.float32(0)},
+        outputs="float[N,3] y" if kind == "joined" else "float[3,N] y",
+        feeds={"x": np.array([[1, 2, 3], [-1, -2, -3], [-1, 0.5, 0], [2, -1, -0.5]], np.float32)},
+    )
+growing(
+    "of_a_state_that_grows",
+    "float[T,3] x",
+    f"{ROWS} h0 = Slice(x, zeros, ones, zeros) s, h = Loop<body = f (int64 i, bool c, seq(float[K,3]) p, float[M,3] v) => (bool d, seq(float[L,3]) q, float[N,3] w) "
+    "{ d = Identity(c) q = SequenceInsert(p, v) g = Gather(x, i) u = Unsqueeze(g, zeros) w = Concat<axis=0>(v, u) }>(l, t, e, h0) "
+    "y = ConcatFromSequence<axis=0>(s)",
+    {"zeros": i64(0), "ones": i64(1)},
+    outputs="float[N,3] y, float[O,3] h",
+    shapes={"x": [4, 3]},
+)
+for taken in (True, False):
+    growing(
+        f"of_two_branches_{taken}",
+        "float[2,3] x, float[2,3] v, bool c",
+        "s = If (c) <then_branch = a () => (seq(float[2,3]) q1) { q1 = SequenceConstruct(x, v) }, else_branch = b () => (seq(float[2,3]) q2) { n = Neg(x) q2 = SequenceConstruct(v, n) }> "
+        "y = ConcatFromSequence<axis=0>(s)",
+        outputs="float[4,3] y",
+        feeds={
+            "x": np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3),
+            "v": np.ones((2, 3), np.float32),
+            "c": np.array(taken),
+        },
+    )
+growing(
+    "of_branches_of_different_lengths",
+    "float[2,3] x, bool c",
+    "s = If (c) <then_branch = a () => (seq(float[2,3]) q1) { q1 = SequenceConstruct(x, x) }, else_branch = b () => (seq(float[2,3]) q2) { q2 = SequenceConstruct(x) }> "
+    "y = ConcatFromSequence<axis=0>(s)",
+    outputs="float[N,3] y",
+    feeds={"x": np.zeros((2, 3), np.float32), "c": np.array(True)},
+)
+growing(
+    "of_a_fixed_length",
+    "float[2,3] x, float[2,3] v, int64 n",
+    "e = SequenceConstruct(x, v) s = Loop<body = f (int64 i, bool c, seq(float[2,3]) p) => (bool d, seq(float[2,3]) q) "
+    "{ d = Identity(c) a = SequenceAt(p, zero) b = SequenceAt(p, one) k = SequenceErase(p, zero) g = Sub(a, b) q = SequenceInsert(k, g) }>(n, t, e) "
+    "y = ConcatFromSequence<axis=0>(s)",
+    {k: POSITIONS[k] for k in ("zero", "one")},
+    outputs="float[4,3] y",
+    feeds={
+        "x": np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3),
+        "v": np.ones((2, 3), np.float32),
+        "n": np.array(5),
+    },
+)
+# An axis of unknown size in pieces of one, as repeat_interleave has it.
+for keeps in (0, 1):
+    growing(
+        f"of_pieces_{keeps}",
+        "float[2,T,3] x",
+        f"m = Shape<start=1, end=2>(x) l = Squeeze(m) e = SequenceEmpty() k = SplitToSequence<axis=1, keepdims={keeps}>(x) n = SequenceLength(k) "
+        f"s = Loop<body = f (int64 i, bool c, seq(float[{'2,K,3' if keeps else '2,3'}]) p) => (bool d, seq(float[{'2,L,3' if keeps else '2,3'}]) q) "
+        "{ d = Identity(c) g = SequenceAt(k, i) h = Cos(g) q = SequenceInsert(p, h) }>(n, t, e) "
+        f"y = ConcatFromSequence<axis=1, new_axis={1 - keeps}>(s) w = SequenceAt(k, last) o = ConcatFromSequence<axis=1, new_axis={1 - keeps}>(k)",
+        {"last": AT["last"]},
+        outputs=f"float[2,T,3] y, float[{'2,1,3' if keeps else '2,3'}] w, float[2,T,3] o",
+        shapes={"x": [2, 5, 3]},
+    )
+growing(
+    "repeated",
+    "float[T,3] x, int64[T] r",
+    f"{ROWS} o = ConstantOfShape<value = int64[1] {{1}}>(m) k = SplitToSequence(x, o) j = SplitToSequence(r, o) "
+    "s = Loop<body = f (int64[1] i, bool c, seq(float[K,3]) p) => (bool d, seq(float[L,3]) q) "
+    "{ d = Identity(c) g = SequenceAt(k, i) h = SequenceAt(j, i) a = Concat<axis=0>(h, three) b = Expand(g, a) q = SequenceInsert(p, b) }>(m, t, e) "
+    "y = ConcatFromSequence<axis=0>(s)",
+    {"three": i64(3)},
+    outputs="float[N,3] y",
+    feeds={"x": np.arange(12, dtype=np.float32).reshape(4, 3), "r": i64(2, 1, 3, 1)},
+)
+sequence(
+    "alike_element_that_the_run_names",
+    "float[2,3] a, float[2,3] b, int64 n",
+    "s = SequenceConstruct(a, b) y = SequenceAt(s, n)",
+    outputs="float[2,3] y",
+    feeds={"a": np.zeros((2, 3), np.float32), "b": np.ones((2, 3), np.float32), "n": np.array(-1, np.int64)},
+)
+growing(
+    "from_the_front",
+    "float[2,3] x, int64 n",
+    "e = SequenceEmpty() s = Loop<body = f (int64 i, bool c, seq(float[2,3]) p) => (bool d, seq(float[2,3]) q) "
+    "{ d = Identity(c) g = Sin(x) q = SequenceInsert(p, g, zero) }>(n, t, e) y = ConcatFromSequence<axis=0>(s)",
+    {"zero": POSITIONS["zero"]},
+    outputs="float[N,3] y",
+    feeds={"x": np.zeros((2, 3), np.float32), "n": np.array(2)},
+)
 # Graphs of IF and WHILE have no access to the values around them: the elements of a sequence become inputs.
 LOOP = "Loop<body = f (int64 i, bool d, float[2,3] p) => (bool o, float[2,3] q)"
 for name, body in {

@@ -158,12 +158,13 @@ def inverse():
 
 
 def sequence():
-    """A sequence whose parts are chosen at run time, which only ONNX Runtime can."""
+    """A sequence of which a part is left out at run time, which only ONNX Runtime can."""
     return Mixed(
         [
             node("Relu", "x", "a"),
             node("SplitToSequence", "a", "parts", axis=1, keepdims=1),
-            node("SequenceAt", "parts,which", "b"),
+            node("SequenceErase", "parts,which", "left"),
+            node("SequenceAt", "left,which", "b"),
             node("MatMul", "b,w", "y"),
         ],
         [typed("x", [3, 4, 5]), typed("which", [], INT64)],
@@ -175,13 +176,14 @@ def sequence():
 
 
 def built():
-    """A sequence of two convolutions' results, of which one is taken at run time."""
+    """A sequence of two convolutions' results, in which one is repeated at a place that the run chooses."""
     return Mixed(
         [
             node("Conv", "x,w", "a"),
             node("Conv", "x,u", "b"),
             node("SequenceConstruct", "a,b", "both"),
-            node("SequenceAt", "both,which", "c"),
+            node("SequenceInsert", "both,a,which", "three"),
+            node("SequenceAt", "three,which", "c"),
             node("Conv", "c,v", "d"),
             node("Relu", "d", "y"),
         ],

@@ -137,7 +137,11 @@ SEVERAL = {
         node("StringNormalizer", "row", "upper", case_change_action="UPPER", is_case_sensitive=1, locale="C"),
         ml("LabelEncoder", "upper", "b", keys_strings=["A", "B"], values_floats=[0.5, 1.5]),
     ],
-    "SequenceAt": [node("SplitToSequence", "x", "parts", axis=1, keepdims=0), node("SequenceAt", "parts,which", "b")],
+    "SequenceAt": [
+        node("SplitToSequence", "x", "parts", axis=1, keepdims=0),
+        node("SequenceErase", "parts,one", "left"),
+        node("SequenceAt", "left,which", "b"),
+    ],
     "ConcatFromSequence": [
         node("SequenceConstruct", "x,x", "pair"),
         node("SequenceErase", "pair,one", "left"),
