@@ -28,6 +28,7 @@
 #include "layout/plain/gpu_forms.h"
 #include "layout/plain/plain.h"
 #include "layout/quantize/border_types.h"
+#include "layout/quantize/made_ranges.h"
 #include "layout/quantize/place_grids.h"
 #include "layout/quantize/quantize.h"
 #include "layout/run_order.h"
@@ -110,6 +111,9 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   // From here on each pass is given a tidy graph, and leaves one.
   each([](core::Graph& graph) { graph.tidy(); });
   done("lower");
+  // Values that lowering made get ranges while all values are there that calibration observed.
+  std::optional<Calibrated> calibrated = options.calibrated;
+  if (calibrated) keep_ranges(*core_model.graphs[0], *calibrated);
   // Dimensions that are known only at run time must be able to fit all operators that use them. Now, because fusing
   // removes operators.
   check_run_time_dims(*core_model.graphs[0]);
@@ -178,11 +182,10 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   // Floats get the grids that calibration found; then the model is a quantized one as others. What is remembered of
   // values is by their numbers, so they keep them until float operators are known.
   std::optional<PlacedGrids> placed;
-  if (options.calibrated) {
-    Calibrated calibrated = *options.calibrated;
-    calibrated.only_integers =
+  if (calibrated) {
+    calibrated->only_integers =
         options.require_integer || (options.border && *options.border != stream::DType::kFloat32);
-    placed = place_grids(*core_model.graphs[0], std::move(calibrated), options.weights.progress, options.tables);
+    placed = place_grids(*core_model.graphs[0], *std::move(calibrated), options.weights.progress, options.tables);
     result.notes.insert(result.notes.end(), placed->notes.begin(), placed->notes.end());
   }
   if (options.after_pass) options.after_pass("place_grids", core_model);

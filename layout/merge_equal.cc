@@ -72,7 +72,8 @@ class Merging {
   }
   void merge_output(ValueId from, ValueId into) {
     to_[static_cast<size_t>(from)] = into;
-    if (graph_.at(into).name.empty()) graph_.at(into).name = graph_.at(from).name;
+    if (graph_.at(into).name.empty() || (graph_.has_onnx_name(from) && !graph_.has_onnx_name(into)))
+      graph_.at(into).name = graph_.at(from).name;
     graph_.at(from).name.clear();
   }
 

@@ -139,7 +139,8 @@ bool only_arranges_axes(const Graph& graph, const Op& op) {
 
 void keep_name(Graph& graph, ValueId arranged, ValueId source) {
   Value& kept = graph.at(source);
-  if (kept.name.empty() && !kept.is_constant()) kept.name = std::exchange(graph.at(arranged).name, {});
+  if (graph.has_onnx_name(source) || kept.is_constant() || graph.at(arranged).name.empty()) return;
+  if (kept.name.empty() || graph.has_onnx_name(arranged)) kept.name = std::exchange(graph.at(arranged).name, {});
 }
 
 void keep_name(Graph& graph, const Op& op) {

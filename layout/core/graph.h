@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "layout/core/boxed.h"
+#include "layout/core/kept_ranges.h"
 #include "layout/core/model_notes.h"
 #include "layout/core/options.h"
 #include "layout/core/symbols.h"
@@ -129,6 +130,13 @@ class Graph {
   // What constants may still take that are folded to much fewer elements than they are made of; shared with branches
   // and bodies.
   std::shared_ptr<uint64_t> reductions_left = std::make_shared<uint64_t>(kMostReductions);
+
+  // With --quantize, in the main graph.
+  std::optional<KeptRanges> kept_ranges;
+  // Whether the value has a name of ONNX's.
+  bool has_onnx_name(ValueId id) const {
+    return !at(id).name.empty() && !(kept_ranges && kept_ranges->made.contains(at(id).name));
+  }
 
   // Pairs of origins: an op of the first was removed because an op of the second does its work. For reports.
   std::vector<std::pair<uint32_t, uint32_t>> fused_origins;

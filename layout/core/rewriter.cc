@@ -67,7 +67,8 @@ void Rewriter::replace(ValueId from, ValueId to, uint32_t into) {
   std::replace(graph.outputs.begin(), graph.outputs.end(), from, to);
   outputs_[static_cast<size_t>(to)] += outputs_[static_cast<size_t>(from)];
   outputs_[static_cast<size_t>(from)] = 0;
-  if (graph.at(to).name.empty() && !graph.at(to).is_constant())
+  if (!graph.at(to).is_constant() &&
+      (graph.at(to).name.empty() || (graph.has_onnx_name(from) && !graph.has_onnx_name(to))))
     graph.at(to).name = std::exchange(graph.at(from).name, {});
   drop_if_unused(from, into);
 }

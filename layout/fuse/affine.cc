@@ -70,6 +70,20 @@ bool collect_fold_targets(Rewriter& rewriter, ValueId id, bool shifted, std::vec
   return true;
 }
 
+// With ranges of values by their names: whether the value has one, so that it can be quantized. Only elements that are
+// moved have the range of what they are moved from.
+bool keeps_range(Rewriter& rewriter, ValueId id) {
+  if (!rewriter.graph.kept_ranges) return true;
+  constexpr int kMostMoves = 8;
+  for (int i = 0; i < kMostMoves && rewriter.producer(id) >= 0; ++i) {
+    if (!rewriter.value(id).name.empty()) return true;
+    const Op& op = rewriter.op(rewriter.producer(id));
+    if (op.kind != Kind::kReshape && op.kind != Kind::kTranspose) return false;
+    id = op.inputs[0];
+  }
+  return rewriter.producer(id) < 0;
+}
+
 struct Site {
   ValueId data;
   ValueId constant;
@@ -86,6 +100,7 @@ std::optional<Site> match(Rewriter& rewriter, OpId id, bool shifted) {
     const core::Value& in = rewriter.value(site.data);
     if (in.dtype != core::DType::kFloat32 || in.shape != rewriter.value(op.outputs[0]).shape) return std::nullopt;
     site.channels = per_channel(rewriter, op.inputs[1 - side], in.shape);
+    if (!keeps_range(rewriter, site.data)) return std::nullopt;
     if (!site.channels || !collect_fold_targets(rewriter, op.outputs[0], shifted, site.targets) || site.targets.empty())
       return std::nullopt;
     return site;

@@ -37,6 +37,7 @@ struct Factor {
   bool divides = false;
   bool is_exact = false;  // a power of two
   double size = 1;        // by which elements become larger
+  double number = 1;      // the same with its sign
 };
 
 std::optional<Factor> factor_of(Rewriter& rewriter, ValueId id, bool divides) {
@@ -47,10 +48,11 @@ std::optional<Factor> factor_of(Rewriter& rewriter, ValueId id, bool divides) {
   const auto numbers = rewriter.graph.numbers(id);
   if (!numbers) return std::nullopt;
   const double number = std::abs(numbers->front()), size = divides ? 1 / number : number;
+  const double factor = std::copysign(size, numbers->front());
   if (!(size >= kLeastOrdinaryFactor && size <= kMostOrdinaryFactor)) return std::nullopt;
   int exponent = 0;
   const bool is_exact = std::frexp(number, &exponent) == 0.5;
-  return Factor{recipe::reshape(value.constant, {1}), divides, is_exact, size};
+  return Factor{recipe::reshape(value.constant, {1}), divides, is_exact, size, factor};
 }
 
 // Which way up is taken where there are several.
@@ -137,7 +139,11 @@ class LinearRegion {
       rewriter_.set_input(id, slot, made);
     }
     // Scaled values do not have the numbers of the ONNX values whose names they had.
-    for (ValueId value : values_) rewriter_.graph.at(value).name.clear();
+    std::optional<core::KeptRanges>& kept = rewriter_.graph.kept_ranges;
+    for (ValueId id : values_) {
+      std::string& name = rewriter_.graph.at(id).name;
+      name = kept ? kept->times(std::move(name), factor_.number) : std::string();
+    }
   }
 
  private:

@@ -18,6 +18,7 @@
 #include "layout/quantize/element_function.h"
 #include "layout/quantize/equalize.h"
 #include "layout/quantize/known_ranges.h"
+#include "layout/quantize/made_ranges.h"
 #include "layout/quantize/masks.h"
 #include "stream/error.h"
 #include "stream/printable.h"
@@ -544,8 +545,10 @@ void refuse_quantized(const Graph& graph) {
 PlacedGrids place_grids(core::Graph& graph, Calibrated calibrated, stream::Progress* progress, bool tables) {
   graph.tidy();
   refuse_quantized(graph);
+  add_ranges_of_multiples(graph, calibrated);
   if (calibrated.equalize) equalize(graph, calibrated, progress);
   PlacedGrids placed = Placing(graph, calibrated, progress, tables).run();
+  forget_made_names(graph);
   name_scaled(graph, calibrated);
   return placed;
 }
