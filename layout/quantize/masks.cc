@@ -61,7 +61,14 @@ Masks::Masks(Graph& graph, std::vector<std::optional<CalibratedValue>> values, s
       constants_(constants),
       users_(graph.users()),
       outputs_(graph.outputs.begin(), graph.outputs.end()),
-      sides_(values_.size()) {
+      sides_(values_.size()),
+      is_learned_(values_.size(), false) {
+  for (const Op& op : graph_.ops) {
+    auto is_learned = [&](ValueId id) { return id != core::kAbsent && is_learned_[static_cast<size_t>(id)]; };
+    if (core::weights_of(op.kind) == nullptr && std::none_of(op.inputs.begin(), op.inputs.end(), is_learned)) continue;
+    for (const ValueId id : op.outputs)
+      if (id != core::kAbsent) is_learned_[static_cast<size_t>(id)] = true;
+  }
   std::vector<ValueId> known;
   for (size_t v = 0; v < values_.size(); ++v)
     if (values_[v] && producer(static_cast<ValueId>(v)) == nullptr) known.push_back(static_cast<ValueId>(v));
@@ -210,9 +217,9 @@ std::optional<Masks::Score> Masks::term(ValueId id, End end) {
   return least ? Score{*least, true} : Score{from(end, *own).low, false};
 }
 
-// Masks that no sample had.
+// Masks that no sample had. What a dead layer gives is always 0, too.
 bool Masks::may_have_masks(ValueId id, End end) {
-  if (is_zero(id)) return true;
+  if (is_zero(id) && !is_learned_[static_cast<size_t>(id)]) return true;
   const Op* op = producer(id);
   if (op == nullptr) return false;
   auto may = [&](ValueId in, End from_end) { return is_known(in) && side(in, from_end).may_have_masks; };
@@ -252,10 +259,11 @@ void Masks::find_need(ValueId id) {
   for (const End end : {End::kLow, End::kHigh}) {
     double needed = outputs_.contains(id) ? needed_anyway(id, end) : kInfinite;
     Side& at = side(id, end);
+    at.is_read = outputs_.contains(id);
     for (const OpId user : users(id)) {
       const Op& reader = graph_.ops[static_cast<size_t>(user)];
       needed = std::min(needed, needed_by(reader, id, end));
-      at.hides = at.hides || hides(reader, id, end);
+      (hides(reader, id, end) ? at.hides : at.is_read) = true;
     }
     at.needed = needed;
   }
@@ -389,12 +397,12 @@ void Masks::add_interval(ValueId id) {
     at.low = from(end, own.interval).low;
     if (!std::isfinite(at.needed) || is_all_zero) continue;
     at.is_cut = has_masks(id, end) && from(end, own.seen).low < at.needed;
-    const bool may_go_on = at.may_have_masks && !is_zero(id);
-    at.low = std::min(0.0, at.is_cut || may_go_on || !own.is_finite ? at.needed : std::max(at.low, at.needed));
+    at.low = std::min(
+        0.0, at.is_cut || (is_open(at) && !is_zero(id)) || !own.is_finite ? at.needed : std::max(at.low, at.needed));
   }
   if (is_all_zero) {
     Side &low = side(id, End::kLow), &high = side(id, End::kHigh);
-    const bool any_masks = low.hides || high.hides;
+    const bool any_masks = is_unseen_mask(id);
     if (!any_masks || low.hides) low.low = room(id, End::kLow);
     if (!any_masks || high.hides) high.low = room(id, End::kHigh);
     // MUL takes such intervals, and those of one sign, for results far outside.
@@ -443,10 +451,12 @@ std::optional<Interval> Masks::constant_in_result(const Op& op, size_t i) {
   if (!constant || !is_known(op.outputs[0]) || !has_moving_data(op)) return std::nullopt;
   const CalibratedValue& result = value(op.outputs[0]);
   auto end_of = [&](End end) {
-    const double low = from(end, *constant).low, needed = side(op.outputs[0], end).needed;
-    if (std::isfinite(needed)) return std::min(0.0, std::max(low, needed));
-    // No sample chose it.
-    return low < from(end, result.seen).low ? std::max(low, from(end, result.interval).low) : low;
+    const Side& at = side(op.outputs[0], end);
+    const double low = from(end, *constant).low;
+    const bool is_unseen = low < from(end, result.seen).low;
+    if (is_unseen && result.is_finite && !is_open(at)) return std::max(low, from(end, result.interval).low);
+    if (std::isfinite(at.needed)) return std::min(0.0, std::max(low, at.needed));
+    return is_unseen ? std::max(low, from(end, result.interval).low) : low;
   };
   return Interval{end_of(End::kLow), -end_of(End::kHigh)};
 }
@@ -456,9 +466,9 @@ std::optional<double> Masks::lost_constant(const Op& op, size_t i) {
   if (!constant || !is_known(op.outputs[0])) return std::nullopt;
   const CalibratedValue& result = value(op.outputs[0]);
   for (const End end : {End::kLow, End::kHigh}) {
-    const double low = from(end, *constant).low, needed = side(op.outputs[0], end).needed;
-    const bool is_enough = std::isfinite(needed) && needed < from(end, result.interval).low;
-    if (low < from(end, result.seen).low && !is_enough) return end == End::kLow ? constant->low : constant->high;
+    const double low = from(end, *constant).low;
+    const bool is_unseen = result.is_finite && low < from(end, result.seen).low;
+    if (is_unseen && !is_open(side(op.outputs[0], end))) return end == End::kLow ? constant->low : constant->high;
   }
   return std::nullopt;
 }
@@ -490,13 +500,14 @@ bool Masks::is_limited(ValueId id) {
     const double low = from(end, whole).low;
     if (from(end, own.interval).low < low || (at.is_cut && from(end, own.seen).low < low)) return true;
     if (!std::isfinite(at.needed)) continue;
-    if (!own.is_finite || (at.may_have_masks && at.needed < from(end, own.interval).low)) return true;
+    if (!own.is_finite || (is_open(at) && at.needed < from(end, own.interval).low)) return true;
   }
   return false;
 }
 
 bool Masks::is_unseen_mask(ValueId id) const {
-  return is_zero(id) && (side(id, End::kLow).hides || side(id, End::kHigh).hides);
+  auto is_one = [&](const Side& at) { return at.may_have_masks && at.hides; };
+  return is_zero(id) && (is_one(side(id, End::kLow)) || is_one(side(id, End::kHigh)));
 }
 
 double Masks::farthest(ValueId id) {

@@ -63,7 +63,7 @@ class Masks {
   bool needs_infinities(ValueId id) const;
   // Whether the grid saturates numbers that the value has, or may have.
   bool is_limited(ValueId id);
-  // Whether it was 0 in all samples, and something reads it that makes 0 of masks, or the like.
+  // Whether it was 0 in all samples, comes from no weights, and something reads it that makes 0 of masks, or the like.
   bool is_unseen_mask(ValueId id) const;
   // The largest magnitude that the value has, or may have.
   double farthest(ValueId id);
@@ -81,9 +81,10 @@ class Masks {
     bool may_have_masks = false;  // that no sample had
     // Numbers below this one may be replaced by it; infinite: none may.
     double needed = -std::numeric_limits<double>::infinity();
-    bool hides = false;   // something reads it that makes 0 of masks, or the like
-    double low = 0;       // of what the value adds to the interval of its group
-    bool is_cut = false;  // masks are beyond that
+    bool hides = false;    // something reads it that makes 0 of masks, or the like
+    bool is_read = false;  // and something that does not, or it is an output
+    double low = 0;        // of what the value adds to the interval of its group
+    bool is_cut = false;   // masks are beyond that
   };
   // The same of a group.
   struct GroupSide {
@@ -108,6 +109,8 @@ class Masks {
   bool is_used(ValueId id) const { return !users(id).empty() || outputs_.contains(id); }
   bool is_zero(ValueId id) const { return value(id).is_finite && value(id).seen == Interval{}; }
   bool has_masks(ValueId id, End end) const;
+  // Masks that no sample had are to be kept apart from all other numbers.
+  static bool is_open(const Side& side) { return side.may_have_masks && side.hides && !side.is_read; }
   const Op* producer(ValueId id) const;
   std::optional<Interval> range(ValueId id);
   std::optional<double> factor(const Op& op, size_t input);
@@ -142,6 +145,7 @@ class Masks {
   const std::vector<std::vector<OpId>> users_;
   const std::set<ValueId> outputs_;
   std::vector<std::array<Side, 2>> sides_;  // by value
+  std::vector<bool> is_learned_;            // the same: weights are among what it comes from
   std::map<ValueId, Group> groups_;         // by root
   std::map<ValueId, Interval> intervals_;   // the same
 };

@@ -376,7 +376,7 @@ class Placing {
     for (size_t i = 0; i < op_count(); ++i) {
       if (parts_[i] == Part::kFloat) continue;
       std::string reason = reason_by_infinities(static_cast<OpId>(i));
-      if (reason.empty()) reason = reason_by_masks(graph_.ops[i], harmless);
+      if (reason.empty()) reason = reason_by_masks(static_cast<OpId>(i), harmless);
       if (reason.empty()) continue;
       any = true;
       leave(static_cast<OpId>(i), std::move(reason));
@@ -384,7 +384,8 @@ class Placing {
     return any;
   }
 
-  std::string reason_by_masks(const Op& one, const std::map<ValueId, Interval>& harmless) {
+  std::string reason_by_masks(OpId op_id, const std::map<ValueId, Interval>& harmless) {
+    const Op& one = op(op_id);
     std::vector<ValueId> data = data_inputs(graph_, one);
     const std::vector<ValueId> results = data_outputs(graph_, one);
     data.insert(data.end(), results.begin(), results.end());
@@ -395,8 +396,14 @@ class Placing {
       const bool is_low = seen.low < inside->second.low;
       if (!is_low && seen.high <= inside->second.high) continue;
       const bool is_result = std::find(results.begin(), results.end(), id) != results.end();
-      return fmt::format("{} has masks {} to {}, which leave too few steps for other numbers",
-                         is_result ? "its result" : "its data", is_low ? "down" : "up", is_low ? seen.low : seen.high);
+      std::string reason =
+          fmt::format("{} has masks {} to {}, which leave too few steps for other numbers",
+                      is_result ? "its result" : "its data", is_low ? "down" : "up", is_low ? seen.low : seen.high);
+      if (is_low || !calibrated_.only_integers) return reason;
+      // Layers may have a few numbers that are as large.
+      if (above_.empty())
+        first_above_ = fmt::format("{} '{}': {}", kind_name(one.kind), stream::printable(name_of(id)), reason);
+      above_.insert(id);
     }
     return {};
   }
@@ -447,6 +454,9 @@ class Placing {
               "{} '{}': no sample chose its constant {:.6g}, which is outside of the range of all others, and "
               "is saturated; calibrate with samples that choose it, or give --keep-float",
               kind_name(graph_.ops[i].kind), stream::printable(name_of(graph_.ops[i].outputs[0])), *lost));
+    if (!above_.empty())
+      out_.notes.push_back(fmt::format("{}{}; without --io and --require-integer this stays in floats", first_above_,
+                                       above_.size() > 1 ? fmt::format(", as in {} more", above_.size() - 1) : ""));
     std::string first;
     size_t count = 0;
     for (size_t v = 0; v < ranges_.size(); ++v) {
@@ -550,6 +560,8 @@ class Placing {
   std::vector<std::optional<Interval>> ranges_;
   std::vector<bool> varies_;  // by value
   std::optional<Masks> masks_;
+  std::set<ValueId> above_;  // tensors that stay in integers though numbers above all others leave too few steps
+  std::string first_above_;
   PlacedGrids out_;
 };
 

@@ -412,3 +412,31 @@ def test_values_of_constants_alone_are_not_observed(tmp_path):
     samples = [{"x": rng.normal(size=(5, 8)).astype(np.float32)} for _ in range(4)]
     found, _ = quantized(tmp_path, nodes, [("x", "float32", [5, 8])], [("y", "float32", [5, 8])], tensors, samples)
     assert found["y"] > 28
+
+
+def test_large_numbers_where_floats_are_refused(tmp_path):
+    """The largest results of a layer may be few."""
+    rng = np.random.default_rng(12)
+    tensors = {"w": rng.normal(size=(16, 16)) / 4, "large": np.where(np.arange(16) == 3, 900, 0)}
+    tensors = {name: array.astype(np.float32) for name, array in tensors.items()}
+    nodes = [node("MatMul", ["x", "w"], ["h"]), node("Mul", ["first", "large"], ["l"]), node("Add", ["h", "l"], ["r"])]
+    nodes += [node("MatMul", ["r", "w"], ["y"])]
+    first = (np.arange(9) == 0).astype(np.float32)[:, None]
+    samples = [{"x": rng.normal(size=(9, 16)).astype(np.float32), "first": first} for _ in range(6)]
+    ports = [("x", "float32", [9, 16]), ("first", "float32", [9, 1])], [("y", "float32", [9, 16])]
+    _, done = quantized(tmp_path, nodes, *ports, tensors, samples, require_integer=True)
+    assert any("'l': its result has masks up to 900" in note for note in done.report["notes"]), done.report["notes"]
+    found, _ = quantized(tmp_path, nodes, *ports, tensors, samples)
+    assert found["y"] > 28
+
+
+def test_a_dead_layer_has_no_masks(tmp_path):
+    rng = np.random.default_rng(13)
+    tensors = {"w": rng.normal(size=(16, 16)) / 4, "low": np.full(16, -50)}
+    tensors = {name: array.astype(np.float32) for name, array in tensors.items()}
+    nodes = [node("MatMul", ["x", "w"], ["h"]), node("Add", ["h", "low"], ["b"]), node("Relu", ["b"], ["dead"])]
+    nodes += [node("Add", ["x", "dead"], ["z"]), node("Sigmoid", ["z"], ["g"]), node("Mul", ["z", "g"], ["s"])]
+    nodes += [node("MatMul", ["s", "w"], ["y"])]
+    samples = [{"x": rng.normal(size=(9, 16)).astype(np.float32)} for _ in range(6)]
+    found, done = quantized(tmp_path, nodes, [("x", "float32", [9, 16])], [("y", "float32", [9, 16])], tensors, samples)
+    assert found["y"] > 33 and done.report["notes"] == []

@@ -223,6 +223,28 @@ TEST_F(Calibrating, WhatIsAlwaysZeroMayHaveMasks) {
   EXPECT_NE(notes[0].find(" and 1 more were 0 in all samples"), std::string::npos) << notes[0];
 }
 
+TEST_F(Calibrating, ADeadLayerHasNoMasks) {
+  const Val x = input({4, 2}, "x", {-1, 1});
+  const Val dead = named(b.fully_connected(x, weights({3, 2}, {1, 2, 3, 4, 5, 6}), {}, true), "dead", {0, 0});
+  const Val sum = named(b.add(named(b.hard_swish(input({4, 3}, "z", {-1, 1})), "h", {-3, 3}), dead), "sum", {-3, 2.1});
+  run({b.logistic(sum)});
+  for (const core::Op& op : graph.ops)
+    if (op.kind == Kind::kAdd) {
+      EXPECT_FLOAT_EQ(graph.at(op.outputs[0]).quantization->scale[0], 5.1f / 255);
+    }
+  EXPECT_TRUE(notes.empty());
+}
+
+TEST_F(Calibrating, LargeNumbersStayInIntegersWhereFloatsAreRefused) {
+  const Val x = named(b.hard_swish(input({2, 3}, "x", {-1, 1})), "h", {-7, 900});
+  calibrated.tensors["h"].unmasked.most = 5;
+  calibrated.only_integers = true;
+  EXPECT_EQ(run({named(b.hard_swish(x), "y", {-1, 900})}),
+            (KindList{Kind::kQuantize, Kind::kHardSwish, Kind::kHardSwish, Kind::kDequantize}));
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find("'h': its result has masks up to 900"), std::string::npos) << notes[0];
+}
+
 TEST_F(Calibrating, MasksAboveAllOthersEndALittleAboveThem) {
   const Val scores = named(b.hard_swish(input({2, 3}, "x", {-1, 1})), "h", {-7, 5});
   const Val masked = named(b.select(condition(), scores, b.scalar_like(1e4, scores)), "masked", {-7, 1e4});
