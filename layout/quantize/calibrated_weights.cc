@@ -90,13 +90,25 @@ std::string CalibratedWeights::reason_against(OpId id) const {
       if (!bias.is_constant()) return "the bias is computed at run time";
       if (!stream::is_small(*bias.constant)) return "the bias has too many elements";
     }
-  }
-  for (size_t i = 0; i < op.inputs.size(); ++i) {
-    if (!is_wanted(op, i)) continue;
-    for (const float magnitude : found(op, i)->magnitudes)
-      if (!std::isfinite(magnitude)) return "its weights have infinite or NaN elements";
+    if (is_wanted(op, *where->weights))
+      for (const float magnitude : found(op, *where->weights)->magnitudes)
+        if (!std::isfinite(magnitude)) return "its weights have infinite or NaN elements";
   }
   return {};
+}
+
+bool CalibratedWeights::has_finite_operands(OpId id, const std::function<Interval(size_t input)>& needed_of) {
+  const Op& op = graph_.ops[static_cast<size_t>(id)];
+  if (core::weights_of(op.kind) != nullptr) return true;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    if (!is_wanted(op, i) || std::isfinite(found(op, i)->magnitudes[0])) continue;
+    const auto& all = constants_.of(op.inputs[i]).all;
+    if (!all) return false;  // NaN
+    const Interval needed = needed_of(i);
+    if (std::isinf(all->low) && !std::isfinite(needed.low)) return false;
+    if (std::isinf(all->high) && !std::isfinite(needed.high)) return false;
+  }
+  return true;
 }
 
 void CalibratedWeights::replace(OpId id, const TensorGrid& data, const TensorGrid& result,
@@ -111,9 +123,10 @@ void CalibratedWeights::replace(OpId id, const TensorGrid& data, const TensorGri
       const auto range = constant_range(graph_, op.inputs[i], nullptr);
       Interval interval = range ? *range : Interval{-most, most};
       const Interval needed = needed_of(i);
-      if (needed.low > interval.low + kLeastGap || needed.high < interval.high - kLeastGap) {
+      const bool is_far = needed.low > interval.low + kLeastGap || needed.high < interval.high - kLeastGap;
+      if (is_far || !std::isfinite(most)) {
         // Masks; the largest magnitude is that of one.
-        if (const auto all = constant_numbers(graph_, op.inputs[i]).range) interval = *all;
+        if (const auto& all = constants_.of(op.inputs[i]).all) interval = unite(*all, {});
         interval = {std::min(0.0, std::max(interval.low, needed.low)),
                     std::max(0.0, std::min(interval.high, needed.high))};
       }

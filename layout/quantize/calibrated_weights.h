@@ -17,13 +17,18 @@ namespace lowtide::layout {
 
 class CalibratedWeights {
  public:
-  CalibratedWeights(Graph& graph, const Calibrated& calibrated) : graph_(graph), calibrated_(calibrated) {}
+  CalibratedWeights(Graph& graph, const Calibrated& calibrated, KnownConstants& constants)
+      : graph_(graph), calibrated_(calibrated), constants_(constants) {}
 
   // Weights and constant operands of the op are measured; does nothing for others. Call it for all ops, then measure().
   void want(OpId op);
   void measure(stream::Progress* progress);
   // Why the op's constants cannot be integers; empty when they can.
   std::string reason_against(OpId op) const;
+
+  // Of an op without weights: whether each of its constants is finite, but for masks of infinity that `needed_of` says
+  // are to be saturated (see replace()).
+  bool has_finite_operands(OpId op, const std::function<Interval(size_t input)>& needed_of);
 
   // Makes the op's constants integers with a DEQUANTIZE as a step of their recipes. `data` and `result`: the grids of
   // an op with weights; they bound the scales from below, so that the bias fits 32 bits. `needed_of`: of an operand of
@@ -50,6 +55,7 @@ class CalibratedWeights {
 
   Graph& graph_;
   const Calibrated& calibrated_;
+  KnownConstants& constants_;
   std::map<Key, Found> found_;
 };
 

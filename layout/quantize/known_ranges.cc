@@ -23,26 +23,6 @@ Interval range_of_both(Kind kind, const Interval& a, const Interval& b) {
   return unite(a, b);
 }
 
-// What a fused activation or a kind of op lets through; without limits for others.
-Interval limits_of_activation(const Op& op) {
-  core::Activation activation = core::Activation::kNone;
-  if (core::builtin(op.kind).activation != core::kNoActivation) activation = core::fused_activation(op);
-  if (op.kind == Kind::kRelu) activation = core::Activation::kRelu;
-  if (op.kind == Kind::kRelu6) activation = core::Activation::kRelu6;
-  if (op.kind == Kind::kReluN1To1) activation = core::Activation::kReluN1To1;
-  switch (activation) {
-    case core::Activation::kRelu:
-      return {0, kUnbounded};
-    case core::Activation::kRelu6:
-      return {0, 6};
-    case core::Activation::kReluN1To1:
-      return {-1, 1};
-    case core::Activation::kNone:
-      break;
-  }
-  return {-kUnbounded, kUnbounded};
-}
-
 // Each element of the data is an element of the result.
 bool keeps_all(Kind kind) {
   switch (kind) {
@@ -119,6 +99,10 @@ class Ranges {
     if (const auto fixed = fixed_grid(op.kind)) return interval_of(*fixed);
     if (op.kind == Kind::kCast) return is_moving(op.inputs[0]) ? range(op.inputs[0]) : std::nullopt;
     if (op.kind == Kind::kTanh) return Interval{-1, 1};
+    if (op.kind == Kind::kNeg) {
+      const auto data = is_moving(op.inputs[0]) ? range(op.inputs[0]) : std::nullopt;
+      return data ? std::optional(Interval{-data->high, -data->low}) : std::nullopt;
+    }
     if (!stays_inside(op) && !(with_means && op.kind == Kind::kMean)) return std::nullopt;
     std::optional<Interval> all;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
@@ -157,6 +141,26 @@ bool is_moving_float(const Graph& graph, ValueId id) {
 
 }  // namespace
 
+Interval limits_of_activation(const Op& op) {
+  if (op.kind == Kind::kRelu0To1) return {0, 1};
+  core::Activation activation = core::Activation::kNone;
+  if (core::builtin(op.kind).activation != core::kNoActivation) activation = core::fused_activation(op);
+  if (op.kind == Kind::kRelu) activation = core::Activation::kRelu;
+  if (op.kind == Kind::kRelu6) activation = core::Activation::kRelu6;
+  if (op.kind == Kind::kReluN1To1) activation = core::Activation::kReluN1To1;
+  switch (activation) {
+    case core::Activation::kRelu:
+      return {0, kUnbounded};
+    case core::Activation::kRelu6:
+      return {0, 6};
+    case core::Activation::kReluN1To1:
+      return {-1, 1};
+    case core::Activation::kNone:
+      break;
+  }
+  return {-kUnbounded, kUnbounded};
+}
+
 std::vector<std::optional<Interval>> known_ranges(core::Graph& graph, const Calibrated& calibrated) {
   return Ranges(graph, calibrated).find();
 }
@@ -190,14 +194,6 @@ std::optional<Interval> constant_range(core::Graph& graph, ValueId constant, boo
   }
   if (all_finite != nullptr) *all_finite = all;
   return any ? std::optional(out) : std::nullopt;
-}
-
-std::optional<Interval> constant_in_result(core::Graph& graph, const Op& op, size_t i) {
-  if (!is_data_input(op, i) || !graph.at(op.inputs[i]).is_constant()) return std::nullopt;
-  auto range = constant_range(graph, op.inputs[i], nullptr);
-  if (range && op.kind == Kind::kMaximum) range->low = 0;
-  if (range && op.kind == Kind::kMinimum) range->high = 0;
-  return range;
 }
 
 bool is_data_input(const Op& op, size_t i) {

@@ -13,6 +13,8 @@ namespace lowtide::layout {
 // By value id; nullopt also for constants and for what is not f32. `graph` is tidy.
 std::vector<std::optional<Interval>> known_ranges(core::Graph& graph, const Calibrated& calibrated);
 
+// What a fused activation or a kind of op lets through; infinite where there is no limit.
+Interval limits_of_activation(const Op& op);
 // What two intervals with 0 inside have in common.
 Interval cut(const Interval& a, const Interval& b);
 
@@ -24,12 +26,6 @@ const CalibratedTensor* calibrated_tensor(const core::Graph& graph, const Calibr
 // The interval of a constant's finite elements, with 0 inside; nullopt for one that is not small, or has none.
 // `all_finite` may be null.
 std::optional<Interval> constant_range(core::Graph& graph, ValueId constant, bool* all_finite);
-
-// What input `i` of an op that gives elements of its data adds to the interval that its other data has; nullopt unless
-// it is such a constant. The trap is a limit that nothing reaches, as exporters write them: of a MAXIMUM, which no
-// element makes less, only the upper end counts, and of a MINIMUM the lower one. Saturated to the grid of the result,
-// the rest of it loses every comparison as before.
-std::optional<Interval> constant_in_result(core::Graph& graph, const Op& op, size_t i);
 
 // The values that are data to an op: for an op with weights its first operand alone. Constants and types other than f32
 // are left out.

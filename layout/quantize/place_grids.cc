@@ -65,7 +65,8 @@ class Placing {
   Placing(Graph& graph, const Calibrated& calibrated, stream::Progress* progress, bool tables)
       : graph_(graph),
         calibrated_(calibrated),
-        weights_(graph, calibrated),
+        constants_(graph),
+        weights_(graph, calibrated, constants_),
         progress_(progress),
         tables_(tables && calibrated.activations == DType::kInt8),
         parts_(graph.ops.size(), Part::kFloat),
@@ -85,6 +86,7 @@ class Placing {
     }
     if (tables_) find_tables();
     choose_grids();
+    note_unseen();
     place();
     out_.floats = std::move(weights_.floats);
     return std::move(out_);
@@ -92,13 +94,8 @@ class Placing {
 
  private:
   struct Group {
-    bool computes = false;        // an integer kernel reads or writes a value of it
-    bool is_fixed = true;         // everything in it comes from kernels that give one grid always
-    bool has_infinities = false;  // or NaN
-    std::optional<double> most;   // that was seen
-    double least = 0;             // the same
-    bool is_limited = false;      // masks in it are saturated
-    std::optional<Interval> interval;
+    bool computes = false;  // an integer kernel reads or writes a value of it
+    bool is_fixed = true;   // everything in it comes from kernels that give one grid always
     TensorGrid grid;
   };
 
@@ -297,19 +294,6 @@ class Placing {
     return parts_[static_cast<size_t>(producer)] == Part::kComputes ? fixed_grid(op(producer).kind) : std::nullopt;
   }
 
-  // The trap: the upper end was chosen for the steps of a grid that has the masks in it, and may be far too low, or
-  // that of a symmetric interval. So it is the largest number that was seen.
-  Interval without_masks(ValueId root, Group& own) {
-    if (!own.has_infinities && !masks_->has_masks(root)) return *own.interval;
-    const double least = masks_->least_of_group(root);
-    // Infinities are not part of the interval.
-    const double low = own.has_infinities ? -std::numeric_limits<double>::infinity() : own.least;
-    if (!std::isfinite(least) || low >= least) return *own.interval;
-    const Interval limited{std::min(least, 0.0), own.most.value_or(own.interval->high)};
-    own.is_limited = limited.low != own.interval->low;
-    return own.is_limited ? limited : *own.interval;
-  }
-
   // Whether numbers of the interval are nearer than a step to some of the grid: LOGISTIC gives 255/256 for 1, too.
   static bool reaches(const TensorGrid& grid, const Interval& interval) {
     const Interval all = interval_of(grid);
@@ -323,11 +307,13 @@ class Placing {
       if (!ranges_[v]) continue;
       const CalibratedTensor* tensor = calibrated_tensor(graph_, calibrated_, id);
       const Interval seen = tensor != nullptr ? unite(tensor->seen, {}) : *ranges_[v];
-      values[v] = {cut(*ranges_[v], seen), seen, tensor != nullptr ? tensor->unmasked : Unmasked()};
+      values[v] = {.interval = cut(*ranges_[v], seen),
+                   .seen = seen,
+                   .unmasked = tensor != nullptr ? tensor->unmasked : Unmasked(),
+                   .is_finite = tensor == nullptr || tensor->is_finite};
     }
-    GridGroups groups{[this](ValueId id) { return groups_.of(id); },
-                      [this](OpId id) { return part(id) == Part::kChooses; }};
-    masks_.emplace(graph_, std::move(values), std::move(groups), calibrated_.activations);
+    masks_.emplace(
+        graph_, std::move(values), [this](ValueId id) { return groups_.of(id); }, calibrated_.activations, constants_);
   }
 
   // Values that a kernel reads on integers, maybe after ops that give elements of them.
@@ -384,27 +370,54 @@ class Placing {
 
   // Whether ops were left in floats because of masks in what they read or give.
   bool leave_masks() {
-    std::map<ValueId, double> harmful;
+    std::map<ValueId, Interval> harmless;
     for (const auto& [root, own] : by_root_)
-      if (const auto below = own.computes ? masks_->harmful_below(root) : std::nullopt) harmful.emplace(root, *below);
-    if (harmful.empty()) return false;
+      if (own.computes) harmless.emplace(root, masks_->harmless(root));
     bool any = false;
     for (size_t i = 0; i < op_count(); ++i) {
       if (parts_[i] == Part::kFloat) continue;
-      std::vector<ValueId> data = data_inputs(graph_, graph_.ops[i]);
-      const std::vector<ValueId> results = data_outputs(graph_, graph_.ops[i]);
-      data.insert(data.end(), results.begin(), results.end());
-      const auto masked = std::find_if(data.begin(), data.end(), [&](ValueId id) {
-        const auto found = harmful.find(groups_.of(id));
-        return found != harmful.end() && masks_->low(id) < found->second;
-      });
-      if (masked == data.end()) continue;
+      std::string reason = reason_by_infinities(static_cast<OpId>(i));
+      if (reason.empty()) reason = reason_by_masks(static_cast<OpId>(i), harmless);
+      if (reason.empty()) continue;
       any = true;
-      const bool is_result = std::find(results.begin(), results.end(), *masked) != results.end();
-      leave(static_cast<OpId>(i), fmt::format("{} has masks down to {}, which leave too few steps for other numbers",
-                                              is_result ? "its result" : "its data", masks_->low(*masked)));
+      leave(static_cast<OpId>(i), std::move(reason));
     }
     return any;
+  }
+
+  std::string reason_by_masks(OpId op_id, const std::map<ValueId, Interval>& harmless) {
+    const Op& one = op(op_id);
+    std::vector<ValueId> data = data_inputs(graph_, one);
+    const std::vector<ValueId> results = data_outputs(graph_, one);
+    data.insert(data.end(), results.begin(), results.end());
+    for (const ValueId id : data) {
+      const auto inside = harmless.find(groups_.of(id));
+      if (inside == harmless.end()) continue;
+      const Interval& seen = masks_->seen(id);
+      const bool is_low = seen.low < inside->second.low;
+      if (!is_low && seen.high <= inside->second.high) continue;
+      const bool is_result = std::find(results.begin(), results.end(), id) != results.end();
+      std::string reason =
+          fmt::format("{} has masks {} to {}, which leave too few steps for other numbers",
+                      is_result ? "its result" : "its data", is_low ? "down" : "up", is_low ? seen.low : seen.high);
+      if (is_low || !calibrated_.only_integers) return reason;
+      // Layers may have a few numbers that are as large.
+      if (above_.empty())
+        first_above_ = fmt::format("{} '{}': {}", kind_name(one.kind), stream::printable(name_of(id)), reason);
+      above_.insert(id);
+    }
+    return {};
+  }
+
+  // Integers have none: masks are saturated where that is enough.
+  std::string reason_by_infinities(OpId id) {
+    const Op& one = op(id);
+    if (part(id) == Part::kComputes &&
+        !weights_.has_finite_operands(id, [&](size_t input) { return masks_->needed_of_operand(one, input); }))
+      return "its weights have infinite or NaN elements";
+    if (one.kind == Kind::kLogSoftmax && masks_->needs_infinities(one.outputs[0]))
+      return "its result has infinite elements";
+    return {};
   }
 
   void choose_grids() {
@@ -413,11 +426,6 @@ class Placing {
       if (!ranges_[v]) continue;
       Group& own = group(id);
       if (!own.computes) continue;
-      own.interval = own.interval ? unite(*own.interval, *ranges_[v]) : *ranges_[v];
-      const CalibratedTensor* tensor = calibrated_tensor(graph_, calibrated_, id);
-      own.most = std::max(own.most.value_or(0), tensor != nullptr ? tensor->seen.high : ranges_[v]->high);
-      own.least = std::min(own.least, tensor != nullptr ? tensor->seen.low : ranges_[v]->low);
-      own.has_infinities = own.has_infinities || (tensor != nullptr && !tensor->is_finite);
       const OpId producer = graph_.at(id).producer;
       if (producer >= 0 && shares_one_grid(static_cast<size_t>(producer))) continue;
       const auto fixed = fixed_of(id);
@@ -427,21 +435,42 @@ class Placing {
     for (size_t i = 0; i < op_count(); ++i) {
       if (parts_[i] != Part::kChooses) continue;
       Group& own = group(data_outputs(graph_, graph_.ops[i])[0]);
-      for (size_t slot = 0; own.computes && slot < graph_.ops[i].inputs.size(); ++slot) {
-        const auto chosen = constant_in_result(graph_, graph_.ops[i], slot);
-        if (!chosen) continue;
-        own.interval = unite(*own.interval, *chosen);
-        if (own.most) own.most = std::max(*own.most, chosen->high);
-        own.is_fixed = own.is_fixed && reaches(own.grid, *chosen);
-      }
+      for (size_t slot = 0; own.computes && slot < graph_.ops[i].inputs.size(); ++slot)
+        if (const auto chosen = masks_->constant_in_result(graph_.ops[i], slot))
+          own.is_fixed = own.is_fixed && reaches(own.grid, *chosen);
     }
-    for (auto& [root, own] : by_root_) {
-      if (!own.computes || own.is_fixed) continue;
-      own.grid = grid_over(without_masks(root, own), calibrated_.activations);
-    }
+    for (auto& [root, own] : by_root_)
+      if (own.computes && !own.is_fixed) own.grid = grid_over(masks_->interval_of_group(root), calibrated_.activations);
     for (size_t i = 0; i < op_count(); ++i)
       if (parts_[i] == Part::kChooses && !group(data_outputs(graph_, graph_.ops[i])[0]).computes)
         parts_[i] = Part::kFloat;
+  }
+
+  // What samples should have shown.
+  void note_unseen() {
+    for (size_t i = 0; i < op_count(); ++i)
+      for (size_t slot = 0; parts_[i] == Part::kChooses && slot < graph_.ops[i].inputs.size(); ++slot)
+        if (const auto lost = masks_->lost_constant(graph_.ops[i], slot))
+          out_.notes.push_back(fmt::format(
+              "{} '{}': no sample chose its constant {:.6g}, which is outside of the range of all others, and "
+              "is saturated; calibrate with samples that choose it, or give --keep-float",
+              kind_name(graph_.ops[i].kind), stream::printable(name_of(graph_.ops[i].outputs[0])), *lost));
+    if (!above_.empty())
+      out_.notes.push_back(fmt::format("{}{}; without --io and --require-integer this stays in floats", first_above_,
+                                       above_.size() > 1 ? fmt::format(", as in {} more", above_.size() - 1) : ""));
+    std::string first;
+    size_t count = 0;
+    for (size_t v = 0; v < ranges_.size(); ++v) {
+      const auto id = static_cast<ValueId>(v);
+      if (!ranges_[v] || !varies_[v] || !group(id).computes || !masks_->is_unseen_mask(id)) continue;
+      const std::string name = name_of(id);
+      if (name.empty()) continue;
+      if (count++ == 0) first = name;
+    }
+    if (count > 0)
+      out_.notes.push_back(fmt::format(
+          "'{}'{} 0 in all samples. Masks in {} are saturated where readers need no more", stream::printable(first),
+          count > 1 ? fmt::format(" and {} more were", count - 1) : " was", count > 1 ? "them" : "it"));
   }
 
   // That of the integers that the producer gives: a kernel with a fixed grid gives its own.
@@ -486,10 +515,12 @@ class Placing {
   }
 
   // LiteRT's built-in QUANTIZE is right for as many steps as fit 32 bits; infinities and other numbers wrap around.
-  void note_far(ValueId id, const CalibratedTensor& tensor, const TensorGrid& grid) {
+  void note_far(ValueId id, const TensorGrid& grid) {
     constexpr double kMostSteps = 0x1p30;
-    const double most = std::max(-tensor.seen.low, tensor.seen.high);
-    if (!tensor.is_finite || most > kMostSteps * grid.scale) out_.far.insert(id);
+    // Integers are read: an input without masks in the samples is quantized outside.
+    const bool is_input = graph_.at(id).producer < 0;
+    if (is_input && calibrated_.only_integers && masks_->is_unseen_mask(id)) return;
+    if (masks_->farthest(id) > kMostSteps * grid.scale) out_.far.insert(id);
   }
 
   void place_on(ValueId id, const std::vector<OpId>& users) {
@@ -502,9 +533,8 @@ class Placing {
     // The name goes to the integers: they are what the kernel gives.
     std::string name = is_integer ? std::exchange(graph_.at(id).name, {}) : std::string();
     // A name of ONNX says that a tensor has that value, which tools compare.
-    if (!name.empty() && group(id).is_limited) name += "/limited";
-    const CalibratedTensor* tensor = calibrated_tensor(graph_, calibrated_, id);
-    if (!is_integer && tensor != nullptr) note_far(id, *tensor, grid);
+    if (!name.empty() && !group(id).is_fixed && masks_->is_limited(id)) name += "/limited";
+    if (!is_integer) note_far(id, grid);
     const ValueId own = rounded(id, grid, origin, std::move(name));
     ValueId other = core::kAbsent;
     for (const OpId user : users) {
@@ -521,6 +551,7 @@ class Placing {
 
   Graph& graph_;
   const Calibrated& calibrated_;
+  KnownConstants constants_;
   CalibratedWeights weights_;
   stream::Progress* progress_;
   bool tables_;
@@ -530,6 +561,8 @@ class Placing {
   std::vector<std::optional<Interval>> ranges_;
   std::vector<bool> varies_;  // by value
   std::optional<Masks> masks_;
+  std::set<ValueId> above_;  // tensors that stay in integers though numbers above all others leave too few steps
+  std::string first_above_;
   PlacedGrids out_;
 };
 

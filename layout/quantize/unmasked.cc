@@ -131,29 +131,36 @@ Unmasked unmasked(const Observed& seen) {
   Unmasked out{.least = least_but_masks(runs, seen.most, seen.inner_least),
                .most = least_but_masks(mirrored, -seen.least, mirrored_inner)};
   if (out.most) out.most = -*out.most;
-  out.is_empty = seen.most <= kMask && bins <= kMostMasks && count >= kLeastCount * bins;
+  const bool is_few = bins <= kMostMasks && count >= kLeastCount * bins;
+  out.is_empty = is_few && seen.most <= kMask;
+  out.is_empty_above = is_few && seen.least >= -kMask;
   return out;
 }
 
 ConstantNumbers constant_numbers(core::Graph& graph, core::ValueId constant) {
-  std::optional<Interval> all;
+  std::optional<Interval> all, finite;
+  bool has_nan = false;
   for_each_number(graph, constant, [&](double number) {
-    if (!std::isfinite(number)) return;
-    all = all ? Interval{std::min(all->low, number), std::max(all->high, number)} : Interval{number, number};
+    has_nan = has_nan || std::isnan(number);
+    const Interval own{number, number};
+    all = all ? unite(*all, own) : own;
+    if (std::isfinite(number)) finite = finite ? unite(*finite, own) : own;
   });
-  if (!all) return {};
-  ConstantNumbers out{.range = unite(*all, {}), .unmasked = {}};
-  if (all->low > kMask && all->high < -kMask) return out;
+  if (has_nan) all.reset();
+  ConstantNumbers out{.range = std::nullopt, .all = all, .unmasked = {}};
+  if (!finite) return out;
+  out.range = unite(*finite, {});
+  if (finite->low > kMask && finite->high < -kMask) return out;
   constexpr size_t kBins = 2048;
-  const double width = (all->high - all->low) / (kBins - 1);
+  const double width = (finite->high - finite->low) / (kBins - 1);
   if (!(width > 0)) return out;
   std::vector<uint64_t> counts(kBins);
   for_each_number(graph, constant, [&](double number) {
-    if (std::isfinite(number)) ++counts[static_cast<size_t>((number - all->low) / width)];
+    if (std::isfinite(number)) ++counts[static_cast<size_t>((number - finite->low) / width)];
   });
-  const auto low_gap = gap_in(counts, all->low, width, all->high);
+  const auto low_gap = gap_in(counts, finite->low, width, finite->high);
   std::reverse(counts.begin(), counts.end());
-  const auto high_gap = gap_in(counts, -(all->low + kBins * width), width, -all->low);
+  const auto high_gap = gap_in(counts, -(finite->low + kBins * width), width, -finite->low);
   if (!low_gap && !high_gap) return out;
   const core::Shape& shape = graph.at(constant).shape;
   const uint64_t row = shape.empty() ? 1 : static_cast<uint64_t>(shape.back());
@@ -165,6 +172,12 @@ ConstantNumbers constant_numbers(core::Graph& graph, core::ValueId constant) {
   if (low_gap) out.unmasked.least = low.least();
   if (high_gap && high.least()) out.unmasked.most = -*high.least();
   return out;
+}
+
+const ConstantNumbers& KnownConstants::of(core::ValueId constant) {
+  const auto [it, is_new] = found_.try_emplace(graph_.at(constant).constant);
+  if (is_new) it->second = constant_numbers(graph_, constant);
+  return it->second;
 }
 
 }  // namespace lowtide::layout

@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "layout/quantize/quantize.h"
 #include "stream/error.h"
 #include "tests/layout/built_graph.h"
@@ -33,6 +36,13 @@ struct Calibrating : BuiltGraph {
   Val weights(core::Shape shape, std::vector<float> elements) {
     return b.constant(recipe::floats(elements, std::move(shape)));
   }
+  // True or false, by an input.
+  Val condition() {
+    const Val x{graph.add_value(DType::kBool, {2, 3}, "condition")};
+    graph.inputs.push_back(x.id);
+    graph.input_names.push_back("condition");
+    return x;
+  }
   // The kinds of ops after both passes.
   std::vector<Kind> run(std::vector<Val> outputs, bool tables = false) {
     for (Val v : outputs) {
@@ -41,6 +51,7 @@ struct Calibrating : BuiltGraph {
     }
     const PlacedGrids placed = place_grids(graph, calibrated, nullptr, tables);
     quantize(graph, true, report, &placed, tables);
+    notes = placed.notes;
     std::vector<Kind> kinds;
     for (const core::Op& op : graph.ops) kinds.push_back(op.kind);
     return kinds;
@@ -49,6 +60,7 @@ struct Calibrating : BuiltGraph {
   const core::Quantization& grid(size_t op) { return *result(op).quantization; }
   Calibrated calibrated;
   core::IntegerReport report;
+  std::vector<std::string> notes;
 };
 using KindList = std::vector<Kind>;
 
@@ -112,9 +124,17 @@ TEST_F(Calibrating, LimitsThatNothingReachesDoNotWidenAGrid) {
 
 TEST_F(Calibrating, ALimitThatIsTheResultWidensTheGrid) {
   const Val x = named(b.hard_swish(input({2, 3}, "x", {-1, 1})), "h", {-0.55, 1});
-  run({b.maximum(x, b.scalar_like(2, x))});
-  EXPECT_FLOAT_EQ(grid(1).scale[0], 0.01f);
-  EXPECT_EQ(grid(1).zero_point[0], -73);
+  run({b.maximum(x, b.scalar_like(2.55, x)), x});
+  EXPECT_FLOAT_EQ(grid(1).scale[0], 3.1f / 255);
+  EXPECT_EQ(grid(1).zero_point[0], -83);
+}
+
+TEST_F(Calibrating, AClipNeedsNothingBeyondItsLimits) {
+  const Val x = named(b.hard_swish(input({2, 3}, "x", {-1, 1})), "h", {-30, 40});
+  run({named(b.minimum(b.maximum(x, b.scalar_like(-0.55, x)), b.scalar_like(2, x)), "y", {-0.55, 2})});
+  for (const size_t op : {size_t{1}, size_t{2}, size_t{3}}) EXPECT_FLOAT_EQ(grid(op).scale[0], 0.01f);
+  EXPECT_EQ(result(1).name, "h/limited");
+  EXPECT_EQ(result(3).name, "y");
 }
 
 TEST_F(Calibrating, AConstantOutsideOfAFixedScaleMeetsItThroughAQuantize) {
@@ -169,6 +189,131 @@ TEST_F(Calibrating, OtherReadersOfTheScoresKeepWhatTheyNeed) {
   const Val largest = named(b.reduce_max(masked, std::vector<int>{1}, true), "largest", {-2, 7});
   run({b.softmax(masked), largest});
   EXPECT_FLOAT_EQ(grid(1).scale[0], (5 + 8 + 7.0f) / 255);
+}
+
+TEST_F(Calibrating, AMaskThatNoSampleChoseIsOne) {
+  const Val scores = named(b.hard_swish(input({2, 3}, "x", {-1, 1})), "h", {-5, 7});
+  const Val masked = named(b.select(condition(), scores, b.scalar_like(-1e30, scores)), "masked", {-5, 7});
+  EXPECT_EQ(run({b.softmax(masked)}),
+            (KindList{Kind::kQuantize, Kind::kHardSwish, Kind::kSelectV2, Kind::kSoftmax, Kind::kDequantize}));
+  EXPECT_FLOAT_EQ(grid(1).scale[0], (5 + 8 + 7.0f) / 255);
+  EXPECT_EQ(result(2).name, "masked/limited");
+}
+
+TEST_F(Calibrating, AnotherConstantThatNoSampleChoseDoesNotWidenAGrid) {
+  const Val x = named(b.hard_swish(input({2, 3}, "x", {-1, 1})), "h", {-0.55, 2});
+  const Val guarded = named(b.select(condition(), x, b.scalar_like(1000, x)), "guarded", {-0.55, 2});
+  run({named(b.hard_swish(guarded), "y", {0, 1})});
+  EXPECT_FLOAT_EQ(grid(1).scale[0], 0.01f);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find("SELECT_V2 'guarded': no sample chose its constant 1000"), std::string::npos) << notes[0];
+}
+
+TEST_F(Calibrating, WhatIsAlwaysZeroMayHaveMasks) {
+  const Val scores = named(b.hard_swish(input({2, 3}, "x", {-1, 1})), "h", {-5, 7});
+  const Val masks = named(b.mul(input({3}, "hidden", {0, 0}), -1e4), "masks", {0, 0});
+  const Val sum = named(b.add(scores, masks), "sum", {-5, 7});
+  EXPECT_EQ(run({b.softmax(sum)}), (KindList{Kind::kQuantize, Kind::kQuantize, Kind::kHardSwish, Kind::kMul, Kind::kAdd,
+                                             Kind::kSoftmax, Kind::kDequantize}));
+  EXPECT_FLOAT_EQ(grid(1).scale[0], 128 * 20e-4f / 255);
+  EXPECT_EQ(grid(1).zero_point[0], -128);
+  for (const size_t op : {size_t{3}, size_t{4}}) EXPECT_FLOAT_EQ(grid(op).scale[0], 20.0f / 255);
+  EXPECT_EQ(grid(3).zero_point[0], 127);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find(" and 1 more were 0 in all samples"), std::string::npos) << notes[0];
+}
+
+TEST_F(Calibrating, ADeadLayerHasNoMasks) {
+  const Val x = input({4, 2}, "x", {-1, 1});
+  const Val dead = named(b.fully_connected(x, weights({3, 2}, {1, 2, 3, 4, 5, 6}), {}, true), "dead", {0, 0});
+  const Val sum = named(b.add(named(b.hard_swish(input({4, 3}, "z", {-1, 1})), "h", {-3, 3}), dead), "sum", {-3, 2.1});
+  run({b.logistic(sum)});
+  for (const core::Op& op : graph.ops)
+    if (op.kind == Kind::kAdd) {
+      EXPECT_FLOAT_EQ(graph.at(op.outputs[0]).quantization->scale[0], 5.1f / 255);
+    }
+  EXPECT_TRUE(notes.empty());
+}
+
+TEST_F(Calibrating, LargeNumbersStayInIntegersWhereFloatsAreRefused) {
+  const Val x = named(b.hard_swish(input({2, 3}, "x", {-1, 1})), "h", {-7, 900});
+  calibrated.tensors["h"].unmasked.most = 5;
+  calibrated.only_integers = true;
+  EXPECT_EQ(run({named(b.hard_swish(x), "y", {-1, 900})}),
+            (KindList{Kind::kQuantize, Kind::kHardSwish, Kind::kHardSwish, Kind::kDequantize}));
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find("'h': its result has masks up to 900"), std::string::npos) << notes[0];
+}
+
+TEST_F(Calibrating, MasksAboveAllOthersEndALittleAboveThem) {
+  const Val scores = named(b.hard_swish(input({2, 3}, "x", {-1, 1})), "h", {-7, 5});
+  const Val masked = named(b.select(condition(), scores, b.scalar_like(1e4, scores)), "masked", {-7, 1e4});
+  calibrated.tensors["masked"].unmasked.most = 5;
+  const Val turned = named(b.mul(masked, -1), "turned", {-1e4, 7});
+  calibrated.tensors["turned"].unmasked.least = -5;
+  run({b.softmax(turned), b.arg_min(masked, 1, DType::kInt32)});
+  for (const core::Op& op : graph.ops) {
+    const bool is_one = op.kind == Kind::kSelectV2 || op.kind == Kind::kMul || op.kind == Kind::kHardSwish;
+    if (!is_one) continue;
+    EXPECT_FLOAT_EQ(graph.at(op.outputs[0]).quantization->scale[0], (7 + 5 + 8.0f) / 255);
+  }
+}
+
+struct Infinite : Calibrating {
+  // Scores plus this number for some of them.
+  Val sum_with(double number) {
+    const Val scores = named(b.hard_swish(input({2, 3}, "x", {-1, 1})), "h", {-5, 7});
+    const Val sum = named(b.add(scores, weights({3}, {0, static_cast<float>(number), -1})), "sum", {-6, 6});
+    calibrated.tensors["sum"].is_finite = false;
+    return sum;
+  }
+  // Of scores among which this number stands.
+  std::vector<Kind> log_softmax_with(double number) {
+    const Val scores = named(b.hard_swish(input({2, 3}, "x", {-1, 1})), "h", {-5, 7});
+    const Val masked = named(b.select(condition(), scores, b.scalar_like(number, scores)), "masked", {-5, 7});
+    const Val of_all = named(b.log_softmax(masked), "result", {-12, 0});
+    for (const char* name : {"masked", "result"}) {
+      CalibratedTensor& tensor = calibrated.tensors[name];
+      tensor.is_finite = std::isfinite(number);
+      tensor.unmasked.least = tensor.seen.low;
+      if (tensor.is_finite) tensor.interval.low = tensor.seen.low = number;
+    }
+    return run({of_all});
+  }
+  const double infinite = std::numeric_limits<double>::infinity();
+};
+
+TEST_F(Infinite, MasksAreSaturatedWhereNothingNeedsThem) {
+  EXPECT_EQ(run({b.softmax(sum_with(-infinite))}),
+            (KindList{Kind::kQuantize, Kind::kHardSwish, Kind::kAdd, Kind::kSoftmax, Kind::kDequantize}));
+  EXPECT_FLOAT_EQ(grid(2).scale[0], (6 + 8 + 6.0f) / 255);
+  EXPECT_FLOAT_EQ(graph.at(graph.ops[2].inputs[1]).quantization->scale[0], (6 + 8 + 7.0f) / 255);
+  EXPECT_EQ(graph.ints(graph.ops[2].inputs[1])->at(1), -128);
+}
+
+TEST_F(Infinite, ReadAsSuchTheyStayInFloats) {
+  run({b.exp(sum_with(-infinite))});
+  EXPECT_EQ(report.islands.at(0).reason, "its weights have infinite or NaN elements");
+}
+
+TEST_F(Infinite, OnesOfTheOtherSignAreNoMasks) {
+  run({b.softmax(sum_with(infinite))});
+  EXPECT_EQ(report.islands.at(0).reason, "its weights have infinite or NaN elements");
+}
+
+TEST_F(Infinite, NaNIsNoMask) {
+  run({b.softmax(sum_with(std::nan("")))});
+  EXPECT_EQ(report.islands.at(0).reason, "its weights have infinite or NaN elements");
+}
+
+TEST_F(Infinite, LogProbabilitiesOfMasksThatAreAnOutput) {
+  EXPECT_EQ(log_softmax_with(-1e4),
+            (KindList{Kind::kQuantize, Kind::kHardSwish, Kind::kDequantize, Kind::kSelectV2, Kind::kLogSoftmax}));
+}
+
+TEST_F(Infinite, LogProbabilitiesOfMasksOfInfinityThatAreAnOutput) {
+  EXPECT_EQ(log_softmax_with(-infinite),
+            (KindList{Kind::kQuantize, Kind::kHardSwish, Kind::kDequantize, Kind::kSelectV2, Kind::kLogSoftmax}));
 }
 
 TEST_F(Calibrating, PartsWithoutStepsStayInFloats) {

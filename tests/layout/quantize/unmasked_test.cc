@@ -50,6 +50,9 @@ TEST(Unmasked, MasksAlone) {
   EXPECT_TRUE(unmasked_of({{-2000, 9}, {-1000, 9}}, 4).is_empty);
   EXPECT_FALSE(unmasked_of({{-2000, 9}, {0, 9}}, 4).is_empty);
   EXPECT_FALSE(unmasked_of({{-12, 9}}, 4).is_empty);
+  EXPECT_FALSE(unmasked_of({{-2000, 9}}, 4).is_empty_above);
+  EXPECT_TRUE(unmasked_of({{1000, 9}, {2000, 9}}, 4).is_empty_above);
+  EXPECT_FALSE(unmasked_of({{0, 9}, {2000, 9}}, 4).is_empty_above);
 }
 
 }  // namespace
