@@ -136,11 +136,11 @@ class Placing {
   }
 
   void find_parts() {
-    const std::vector<bool> keep = kept();
+    kept_ = kept();
     for (size_t i = 0; i < op_count(); ++i) {
       const auto id = static_cast<OpId>(i);
-      parts_[i] = keep[i] ? Part::kFloat : part_of_kind(id);
-      if (keep[i]) give_reason(id, "--keep-float names it");
+      parts_[i] = kept_[i] ? Part::kFloat : part_of_kind(id);
+      if (kept_[i]) give_reason(id, "--keep-float names it");
       if (parts_[i] == Part::kComputes) weights_.want(id);
     }
     weights_.measure(progress_);
@@ -185,7 +185,9 @@ class Placing {
     return Part::kChooses;
   }
 
-  void give_reason(OpId id, std::string reason) { out_.reasons.emplace(op(id).outputs[0], std::move(reason)); }
+  void give_reason(OpId id, std::string reason) {
+    if (!op(id).outputs.empty()) out_.reasons.emplace(op(id).outputs[0], std::move(reason));
+  }
   void leave(OpId id, std::string reason) {
     part(id) = Part::kFloat;
     give_reason(id, std::move(reason));
@@ -275,8 +277,7 @@ class Placing {
   // Functions of a known value that give a known value, next to ops in integers: between two ops in floats a table
   // would take more than it saves. In the order of computation, so that a table may follow another one.
   void find_tables() {
-    const std::vector<bool> keep = kept();
-    auto may_be = [&](OpId id) { return part(id) == Part::kFloat && !keep[static_cast<size_t>(id)]; };
+    auto may_be = [&](OpId id) { return part(id) == Part::kFloat && !kept_[static_cast<size_t>(id)]; };
     for (size_t i = 0; i < op_count(); ++i) {
       if (!may_be(static_cast<OpId>(i)) || graph_.ops[i].outputs.size() != 1) continue;
       const ValueId result = graph_.ops[i].outputs[0];
@@ -468,7 +469,17 @@ class Placing {
     return push(Kind::kDequantize, integers, DType::kFloat32, origin);
   }
 
+  // Integers on both sides of an op would draw it in. Of ops that give elements of their data, only those that the user
+  // wants in floats: the others give the same in integers.
+  void mark_floats() {
+    for (size_t i = 0; i < op_count(); ++i) {
+      const bool chooses = core::builtin(graph_.ops[i].kind).integers == Integers::kChosen;
+      graph_.ops[i].stays_float = kept_[i] || (parts_[i] == Part::kFloat && !chooses);
+    }
+  }
+
   void place() {
+    mark_floats();
     BiasCorrection correction(graph_, calibrated_, weights_.floats);
     for (size_t i = 0; i < op_count(); ++i) {
       if (parts_[i] != Part::kComputes) continue;
@@ -524,6 +535,7 @@ class Placing {
   stream::Progress* progress_;
   bool tables_;
   std::vector<Part> parts_;  // of the ops that the graph had
+  std::vector<bool> kept_;   // of them, those that may not even become tables
   Groups groups_;
   std::map<ValueId, Group> by_root_;
   std::vector<std::optional<Interval>> ranges_;
