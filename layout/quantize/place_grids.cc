@@ -61,10 +61,12 @@ class Groups {
 
 class Placing {
  public:
-  Placing(Graph& graph, const Calibrated& calibrated, stream::Progress* progress, bool tables)
+  Placing(Graph& graph, const Calibrated& calibrated, stream::Progress* progress, bool tables,
+          const RefusedOps& refused)
       : graph_(graph),
         calibrated_(calibrated),
         weights_(graph, calibrated),
+        refused_(refused),
         progress_(progress),
         tables_(tables && calibrated.activations == DType::kInt8),
         parts_(graph.ops.size(), Part::kFloat),
@@ -75,6 +77,7 @@ class Placing {
     find_varying();
     ranges_ = known_ranges(graph_, calibrated_);
     leave_without_ranges();
+    leave_refused();
     find_groups();
     find_masks();
     leave_parts_without_steps();
@@ -224,6 +227,25 @@ class Placing {
     }
   }
 
+  void leave_refused() {
+    if (refused_.empty()) return;
+    auto is_among = [](const std::vector<ValueId>& ids, ValueId id) {
+      return std::find(ids.begin(), ids.end(), id) != ids.end();
+    };
+    for (size_t i = 0; i < op_count(); ++i) {
+      const Op& one = graph_.ops[i];
+      const auto found = one.outputs.empty() ? refused_.end() : refused_.find(one.outputs[0]);
+      if (found == refused_.end()) continue;
+      kept_[i] = true;
+      leave(static_cast<OpId>(i), found->second);
+      if (!calibrated_.only_integers) continue;
+      for (const ValueId id : data_inputs(graph_, one))
+        if (is_known(id) && is_among(graph_.inputs, id)) border_.insert(id);
+      for (const ValueId id : data_outputs(graph_, one))
+        if (is_known(id) && is_among(graph_.outputs, id)) border_.insert(id);
+    }
+  }
+
   // Values that are computed from constants alone are not observed: they have no samples.
   void find_varying() {
     varies_.assign(graph_.values.size(), false);
@@ -272,6 +294,7 @@ class Placing {
       for (const ValueId in : data_inputs(graph_, graph_.ops[i])) group(in).computes = true;
       for (const ValueId out : data_outputs(graph_, graph_.ops[i])) group(out).computes = true;
     }
+    for (const ValueId id : border_) group(id).computes = true;
   }
 
   // Functions of a known value that give a known value, next to ops in integers: between two ops in floats a table
@@ -475,6 +498,7 @@ class Placing {
     for (size_t i = 0; i < op_count(); ++i) {
       const bool chooses = core::builtin(graph_.ops[i].kind).integers == Integers::kChosen;
       graph_.ops[i].stays_float = kept_[i] || (parts_[i] == Part::kFloat && !chooses);
+      if (parts_[i] == Part::kComputes || parts_[i] == Part::kTable) out_.computing.push_back(graph_.ops[i].outputs[0]);
     }
   }
 
@@ -506,7 +530,9 @@ class Placing {
     const OpId producer = graph_.at(id).producer;
     const bool is_integer = producer >= 0 && part(producer) != Part::kFloat;
     auto reads_integers = [&](OpId user) { return part(user) != Part::kFloat; };
-    if (!is_integer && std::none_of(users.begin(), users.end(), reads_integers)) return;
+    // Whether all users get the rounded value.
+    const bool for_all = is_integer || border_.contains(id);
+    if (!for_all && std::none_of(users.begin(), users.end(), reads_integers)) return;
     const uint32_t origin = producer >= 0 ? op(producer).origin : op(users[0]).origin;
     const TensorGrid grid = grid_of_result(id), shared = group(id).grid;
     // The name goes to the integers: they are what the kernel gives.
@@ -518,24 +544,26 @@ class Placing {
     const ValueId own = rounded(id, grid, origin, std::move(name));
     ValueId other = core::kAbsent;
     for (const OpId user : users) {
-      if (!is_integer && !reads_integers(user)) continue;
+      if (!for_all && !reads_integers(user)) continue;
       const bool needs_shared = grid != shared && shares_one_grid(static_cast<size_t>(user));
       if (needs_shared && other == core::kAbsent) other = rounded(own, shared, origin, {});
       Op& reader = graph_.ops[static_cast<size_t>(user)];
       for (size_t i = 0; i < reader.inputs.size(); ++i)
-        if (reader.inputs[i] == id && (is_integer || is_data_input(reader, i)))
+        if (reader.inputs[i] == id && (for_all || is_data_input(reader, i)))
           reader.inputs[i] = needs_shared ? other : own;
     }
-    if (is_integer) std::replace(graph_.outputs.begin(), graph_.outputs.end(), id, own);
+    if (for_all) std::replace(graph_.outputs.begin(), graph_.outputs.end(), id, own);
   }
 
   Graph& graph_;
   const Calibrated& calibrated_;
   CalibratedWeights weights_;
+  const RefusedOps& refused_;
   stream::Progress* progress_;
   bool tables_;
-  std::vector<Part> parts_;  // of the ops that the graph had
-  std::vector<bool> kept_;   // of them, those that may not even become tables
+  std::vector<Part> parts_;   // of the ops that the graph had
+  std::vector<bool> kept_;    // of them, those that may not even become tables
+  std::set<ValueId> border_;  // inputs and outputs of the model that have a grid whatever reads them
   Groups groups_;
   std::map<ValueId, Group> by_root_;
   std::vector<std::optional<Interval>> ranges_;
@@ -553,11 +581,12 @@ void refuse_quantized(const Graph& graph) {
 
 }  // namespace
 
-PlacedGrids place_grids(core::Graph& graph, Calibrated calibrated, stream::Progress* progress, bool tables) {
+PlacedGrids place_grids(core::Graph& graph, Calibrated calibrated, stream::Progress* progress, bool tables,
+                        const RefusedOps& refused) {
   graph.tidy();
   refuse_quantized(graph);
   if (calibrated.equalize) equalize(graph, calibrated, progress);
-  PlacedGrids placed = Placing(graph, calibrated, progress, tables).run();
+  PlacedGrids placed = Placing(graph, calibrated, progress, tables, refused).run();
   name_scaled(graph, calibrated);
   return placed;
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """convert --quantize: which operators stay in floats although an integer kernel exists, and that nothing pulls them back."""
 
+import lowtide
 import numpy as np
 import pytest
 from onnx import helper
@@ -116,3 +117,74 @@ def test_what_is_kept_in_floats(tmp_path, name, quantize, tables):
     ], islands(done)
     assert done.report["integers"]["operators"] >= 2
     assert found["y"] > 20
+
+
+# ---- between operators in floats ----
+
+
+ROWS = [1, 13, 16]
+
+
+def rows(change):
+    """Samples whose rows differ: `change` gives a factor for each."""
+    factors = np.float32([change(i) for i in range(ROWS[1])])[None, :, None]
+    return [{"x": random(*ROWS, seed=i, width=1) * factors} for i in range(6)]
+
+
+ENDING_IN_ZEROS = rows(lambda i: float(i < 11))
+TENSORS = {
+    "w1": random(16, 16),
+    "w2": random(16, 16, seed=1),
+    "eps": np.float32(1e-5),
+    "last": np.array([-1]),
+}
+TENSORS |= {
+    "two": np.float32(2),
+    "gain": np.random.default_rng(1).uniform(0.5, 1.5, 16).astype(np.float32),
+}
+
+
+@pytest.mark.parametrize("quantize", ["int8", "int16x8"])
+def test_nothing_is_rounded_between_floats(tmp_path, quantize):
+    """Kernels of ADD refuse 1e-5 beside sums of 30. A bias that is corrected by less than 1e-5 is no longer 0, which
+    matters here."""
+    nodes = [
+        node("MatMul", ["x", "w1"], ["h"]),
+        node("Relu", ["h"], ["q"]),
+        node("ReduceSum", ["q", "last"], ["s"]),
+    ]
+    nodes += [
+        node("Add", ["s", "eps"], ["se"]),
+        node("Div", ["q", "se"], ["n"]),
+        node("MatMul", ["n", "w2"], ["y"]),
+    ]
+    ports = [("x", "float32", ROWS)], [("y", "float32", ROWS)]
+    found, done = quantized(
+        tmp_path,
+        nodes,
+        *ports,
+        TENSORS,
+        ENDING_IN_ZEROS,
+        quantize=quantize,
+        correct="none",
+    )
+    assert found["y"] > 30
+    assert [kind for kind, _, _ in islands(done)] == ["SUM", "ADD", "DIV"]
+
+
+def test_an_input_keeps_its_grid(tmp_path):
+    """Of what reads it, kernels refuse the scales, and --io asks for its integers."""
+    nodes = [node("Add", ["x", "eps"], ["h"]), node("MatMul", ["h", "w1"], ["y"])]
+    ports = [("x", "float32", ROWS)], [("y", "float32", ROWS)]
+    quantized(tmp_path, nodes, *ports, TENSORS, ENDING_IN_ZEROS)
+    done = lowtide.convert(
+        tmp_path / "m.onnx",
+        tmp_path / "i.tflite",
+        quantize="int8",
+        ranges=tmp_path / "r.json",
+        io="int8",
+    )
+    with lowtide.Runner(done.output) as runner:
+        assert [
+            port.dtype for port in (*runner.inputs.values(), *runner.outputs.values())
+        ] == [np.int8] * 2

@@ -39,8 +39,7 @@ struct Calibrating : BuiltGraph {
       graph.outputs.push_back(v.id);
       graph.output_names.push_back("out" + std::to_string(graph.outputs.size()));
     }
-    const PlacedGrids placed = place_grids(graph, calibrated, nullptr, tables);
-    quantize(graph, true, report, &placed, tables);
+    quantize_calibrated(graph, calibrated, report, tables, nullptr, [] {});
     std::vector<Kind> kinds;
     for (const core::Op& op : graph.ops) kinds.push_back(op.kind);
     return kinds;
