@@ -5,6 +5,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "layout/quantize/conditions.h"
 #include "layout/quantize/element_function.h"
 #include "layout/quantize/equalize.h"
+#include "layout/quantize/fixed_scales.h"
 #include "layout/quantize/known_ranges.h"
 #include "layout/quantize/masks.h"
 #include "stream/error.h"
@@ -33,6 +35,8 @@ using stream::Error;
 constexpr int kMostRounds = 4;
 // With fewer steps of its scale, a part of a tensor is nearly constant.
 constexpr double kLeastStepsOfPart = 4;
+// Ops in integers that had better be in floats: so many are named.
+constexpr size_t kMostNoted = 8;
 
 enum class Part : uint8_t {
   kFloat,
@@ -81,13 +85,16 @@ class Placing {
     find_groups();
     find_masks();
     leave_parts_without_steps();
+    leave_fixed();
     for (int round = 0; round < kMostRounds && leave_masks(); ++round) {
       find_groups();
       find_masks();
     }
     if (tables_) find_tables();
     choose_grids();
+    leave_choices_without_grid();
     place();
+    note_forced();
     out_.floats = std::move(weights_.floats);
     return std::move(out_);
   }
@@ -392,13 +399,46 @@ class Placing {
       const std::string name = name_of(*least);
       const std::string part = name.empty() ? "a part" : fmt::format("'{}'", stream::printable(name));
       const std::string reason = fmt::format("the common scale of its parts has {:.1f} steps for {}", own, part);
-      if (calibrated_.only_integers) {
-        out_.notes.push_back(fmt::format("{} '{}': {}; without --io and --require-integer it stays in floats",
-                                         kind_name(one.kind), stream::printable(name_of(one.outputs[0])), reason));
-        continue;
-      }
-      leave(static_cast<OpId>(i), reason);
-      any = true;
+      any = leave_if_allowed(static_cast<OpId>(i), reason) || any;
+    }
+    if (!any) return;
+    find_groups();
+    find_masks();
+  }
+
+  // Leaves the op in floats; where only integers are wanted, it is only noted.
+  bool leave_if_allowed(OpId id, std::string reason) {
+    if (!calibrated_.only_integers) {
+      leave(id, std::move(reason));
+      return true;
+    }
+    forced_.push_back(fmt::format("{} '{}': {}; without --io and --require-integer it stays in floats",
+                                  kind_name(op(id).kind), stream::printable(name_of(op(id).outputs[0])), reason));
+    return false;
+  }
+
+  void note_forced() {
+    const size_t named = std::min(forced_.size(), kMostNoted);
+    out_.notes.insert(out_.notes.end(), forced_.begin(), forced_.begin() + static_cast<ptrdiff_t>(named));
+    if (named < forced_.size())
+      out_.notes.push_back(fmt::format("{} more operators are in integers only because of --io or --require-integer",
+                                       forced_.size() - named));
+  }
+
+  // LOGISTIC, SOFTMAX and LOG_SOFTMAX, whose kernels have one scale whatever their results are.
+  void leave_fixed() {
+    const FixedScales scales(graph_, calibrated_);
+    bool any = false;
+    for (size_t i = 0; i < op_count(); ++i) {
+      const auto fixed = parts_[i] == Part::kComputes ? fixed_grid(graph_.ops[i].kind) : std::nullopt;
+      if (!fixed) continue;
+      const ValueId result = graph_.ops[i].outputs[0];
+      // Without what no reader needs.
+      double least = ranges_[static_cast<size_t>(result)]->low;
+      if (const double needed = masks_->least_of_group(groups_.of(result)); std::isfinite(needed))
+        least = std::max(least, needed);
+      std::string reason = scales.reason_against(result, *fixed, least);
+      if (!reason.empty()) any = leave_if_allowed(static_cast<OpId>(i), std::move(reason)) || any;
     }
     if (!any) return;
     find_groups();
@@ -462,6 +502,9 @@ class Placing {
       if (!own.computes || own.is_fixed) continue;
       own.grid = grid_over(without_masks(root, own), calibrated_.activations);
     }
+  }
+
+  void leave_choices_without_grid() {
     for (size_t i = 0; i < op_count(); ++i)
       if (parts_[i] == Part::kChooses && !group(data_outputs(graph_, graph_.ops[i])[0]).computes)
         parts_[i] = Part::kFloat;
@@ -569,6 +612,7 @@ class Placing {
   std::vector<std::optional<Interval>> ranges_;
   std::vector<bool> varies_;  // by value
   std::optional<Masks> masks_;
+  std::vector<std::string> forced_;  // notes on ops that are in integers because nothing else is allowed
   PlacedGrids out_;
 };
 

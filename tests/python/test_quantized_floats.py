@@ -119,6 +119,118 @@ def test_what_is_kept_in_floats(tmp_path, name, quantize, tables):
     assert found["y"] > 20
 
 
+# ---- kernels with a fixed scale ----
+
+
+def head(folder, nodes, classes, width, length=13, **options):
+    """Features r -> classes l -> `nodes` -> y."""
+    tensors = {
+        "w1": random(16, 16),
+        "w2": random(16, classes, width=width),
+        "prior": np.float32(-7),
+    }
+    tensors["joined"] = random(2 * classes, classes, seed=1)
+    whole = [
+        node("MatMul", ["x", "w1"], ["h"]),
+        node("Relu", ["h"], ["r"]),
+        node("MatMul", ["r", "w2"], ["l"]),
+        *nodes,
+    ]
+    samples = [{"x": random(1, length, 16, seed=i, width=1)} for i in range(6)]
+    outputs = [("y", "float32", [1, length, classes])]
+    return quantized(
+        folder,
+        whole,
+        [("x", "float32", [1, length, 16])],
+        outputs,
+        tensors,
+        samples,
+        **options,
+    )
+
+
+def test_log_softmax_of_many_classes(tmp_path):
+    found, done = head(tmp_path, [node("LogSoftmax", ["l"], ["y"], axis=-1)], 123, 1.5)
+    assert found["y"] > 30
+    assert [
+        (kind, "the scale of its kernel ends at -15.9" in reason)
+        for kind, _, reason in islands(done)
+    ] == [("LOG_SOFTMAX", True)]
+
+
+PRIOR = [node("Add", ["l", "prior"], ["m"]), node("Sigmoid", ["m"], ["y"])]
+
+
+def test_sigmoid_of_rare_classes(tmp_path):
+    found, done = head(tmp_path, PRIOR, 5, 0.3)
+    assert found["y"] > 30
+    assert [(kind, "steps" in reason) for kind, _, reason in islands(done)] == [
+        ("LOGISTIC", True)
+    ]
+
+
+def test_a_table_has_the_scale_of_rare_classes(tmp_path):
+    found, done = head(tmp_path, PRIOR, 5, 0.3, tables=True)
+    assert found["y"] > 30
+    assert not islands(done) and done.report["integers"]["tables"] == 1
+
+
+def test_rare_classes_beside_larger_numbers_stay_integer(tmp_path):
+    """The common scale has no finer steps, so nothing would be won."""
+    nodes = [
+        node("Add", ["l", "prior"], ["m"]),
+        node("Sigmoid", ["m"], ["p"]),
+        node("Concat", ["l", "p"], ["j"], axis=-1),
+    ]
+    found, done = head(
+        tmp_path, [*nodes, node("MatMul", ["j", "joined"], ["y"])], 5, 0.3
+    )
+    assert found["y"] > 30
+    assert not islands(done)
+
+
+@pytest.mark.parametrize(
+    "option", [{"io": "int8"}, {"require_integer": True}], ids=["io", "require"]
+)
+def test_integers_are_kept_where_nothing_else_is_allowed(tmp_path, option):
+    model = tmp_path / "m.onnx"
+    _, done = head(tmp_path, PRIOR, 5, 0.3)
+    done = lowtide.convert(
+        model,
+        tmp_path / "i.tflite",
+        quantize="int8",
+        ranges=tmp_path / "r.json",
+        **option,
+    )
+    assert not islands(done)
+    assert any(
+        "LOGISTIC 'y'" in note and "stays in floats" in note
+        for note in done.report["notes"]
+    )
+
+
+@pytest.mark.parametrize(
+    "length, width, least, is_float", [(13, 0.3, 22, False), (600, 0.1, 25, True)]
+)
+def test_rows_of_attention(tmp_path, length, width, least, is_float):
+    """Softmax of 600 numbers that are nearly equal has results below half a step."""
+    tensors = {
+        f"w{name}": random(16, 16, seed=i, width=width) for i, name in enumerate("qk")
+    }
+    tensors["wv"] = random(16, 16, seed=3)
+    nodes = [node("MatMul", ["x", f"w{name}"], [name]) for name in "qkv"]
+    nodes += [
+        node("Transpose", ["k"], ["t"], perm=[0, 2, 1]),
+        node("MatMul", ["q", "t"], ["a"]),
+    ]
+    nodes += [node("Softmax", ["a"], ["p"], axis=-1), node("MatMul", ["p", "v"], ["y"])]
+    samples = [{"x": random(1, length, 16, seed=i, width=1)} for i in range(4)]
+    ports = [("x", "float32", [1, length, 16])], [("y", "float32", [1, length, 16])]
+    found, done = quantized(tmp_path, nodes, *ports, tensors, samples)
+    assert found["y"] > least
+    assert [kind for kind, _, _ in islands(done)] == (["SOFTMAX"] if is_float else [])
+
+
 # ---- between operators in floats ----
 
 
