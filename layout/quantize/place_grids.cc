@@ -21,6 +21,7 @@
 #include "layout/quantize/fixed_scales.h"
 #include "layout/quantize/known_ranges.h"
 #include "layout/quantize/masks.h"
+#include "layout/quantize/needed_steps.h"
 #include "stream/error.h"
 #include "stream/printable.h"
 
@@ -35,6 +36,9 @@ using stream::Error;
 constexpr int kMostRounds = 4;
 // With fewer steps of its scale, a part of a tensor is nearly constant.
 constexpr double kLeastStepsOfPart = 4;
+// Weights in floats take four times as much. So ops with weights stay in integers with steps that are so much coarser
+// than needed_steps.h says.
+constexpr double kCoarserWithWeights = 4;
 // Ops in integers that had better be in floats: so many are named.
 constexpr size_t kMostNoted = 8;
 
@@ -90,6 +94,7 @@ class Placing {
       find_groups();
       find_masks();
     }
+    leave_coarse();
     if (tables_) find_tables();
     choose_grids();
     leave_choices_without_grid();
@@ -315,6 +320,8 @@ class Placing {
       const auto function = element_function(
           graph_, result, [&](ValueId value) { return value != result && is_known(value) ? value : core::kAbsent; });
       if (!function || !std::all_of(function->ops.begin(), function->ops.end(), may_be)) continue;
+      const bool is_coarse = step(function->root) > needed_->of(function->root) || step(result) > needed_->of(result);
+      if (is_coarse && !calibrated_.only_integers) continue;
       if (!group(function->root).computes && !group(result).computes) continue;
       for (const OpId op_id : function->ops) part(op_id) = Part::kTable;
       group(function->root).computes = group(result).computes = true;
@@ -443,6 +450,49 @@ class Placing {
     if (!any) return;
     find_groups();
     find_masks();
+  }
+
+  // The step of the value's grid, and, where that is not chosen yet, the least that it can have.
+  double step(ValueId id) {
+    const Group& own = group(id);
+    if (own.computes && own.grid.dtype != DType::kUndefined) return grid_of_result(id).scale;
+    return grid_over(*ranges_[static_cast<size_t>(id)], calibrated_.activations).scale;
+  }
+
+  // Why the op's data or its result need floats; empty: they do not.
+  std::string reason_against_steps(const Op& one) {
+    const bool has_weights = core::weights_of(one.kind) != nullptr;
+    const double allowed = has_weights ? kCoarserWithWeights : 1;
+    auto reason = [&](const char* what, ValueId id, double needed) {
+      return fmt::format("{} would have steps of {:.3g}, and a divisor, logarithm, sine or rounding needs {:.3g}", what,
+                         step(id), needed);
+    };
+    for (const ValueId id : data_outputs(graph_, one))
+      if (const double needed = needed_->of(id, !has_weights); step(id) > allowed * needed)
+        return reason("its result", id, needed);
+    for (size_t i = 0; i < one.inputs.size(); ++i) {
+      if (!is_data_input(one, i) || graph_.at(one.inputs[i]).is_constant()) continue;
+      const double needed = needed_->of_operand(one, i);
+      if (needed < std::numeric_limits<double>::infinity() && is_known(one.inputs[i]) && step(one.inputs[i]) > needed)
+        return reason("its data", one.inputs[i], needed);
+    }
+    return {};
+  }
+
+  // Ops whose integers would be too coarse for what reads them.
+  void leave_coarse() {
+    needed_.emplace(graph_, calibrated_);
+    choose_grids();
+    bool any = false;
+    for (size_t i = 0; i < op_count(); ++i) {
+      if (parts_[i] == Part::kFloat) continue;
+      if (parts_[i] == Part::kChooses && !group(data_outputs(graph_, graph_.ops[i])[0]).computes) continue;
+      std::string reason = reason_against_steps(graph_.ops[i]);
+      if (reason.empty() || !leave_if_allowed(static_cast<OpId>(i), std::move(reason))) continue;
+      kept_[i] = any = true;
+    }
+    find_groups();
+    if (any) find_masks();
   }
 
   // Whether ops were left in floats because of masks in what they read or give.
@@ -612,6 +662,7 @@ class Placing {
   std::vector<std::optional<Interval>> ranges_;
   std::vector<bool> varies_;  // by value
   std::optional<Masks> masks_;
+  std::optional<NeededSteps> needed_;
   std::vector<std::string> forced_;  // notes on ops that are in integers because nothing else is allowed
   PlacedGrids out_;
 };
