@@ -182,19 +182,24 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   // Floats get the grids that calibration found; then the model is a quantized one as others. What is remembered of
   // values is by their numbers, so they keep them until float operators are known.
   std::optional<PlacedGrids> placed;
+  auto done_placing = [&] {
+    if (options.after_pass) options.after_pass("place_grids", core_model);
+  };
   if (calibrated) {
     calibrated->only_integers =
         options.require_integer || (options.border && *options.border != stream::DType::kFloat32);
-    placed = place_grids(*core_model.graphs[0], *std::move(calibrated), options.weights.progress, options.tables);
+    placed = quantize_calibrated(*core_model.graphs[0], *calibrated, result.integers, options.tables,
+                                 options.weights.progress, done_placing);
     result.notes.insert(result.notes.end(), placed->notes.begin(), placed->notes.end());
+  } else {
+    done_placing();
   }
-  if (options.after_pass) options.after_pass("place_grids", core_model);
   const PlacedGrids* of_main = placed ? &*placed : nullptr;
   // Integers are computed in integer kernels: after layouts are settled and activations are fused, so that kernels and
   // their operands are known.
   each([&](core::Graph& graph) {
     const bool is_main = &graph == core_model.graphs[0].get();
-    quantize(graph, is_main, result.integers, is_main ? of_main : nullptr, options.tables);
+    if (!is_main || !placed) quantize(graph, is_main, result.integers, options.tables);
   });
   if (options.border) set_border_types(*core_model.graphs[0], *options.border);
   // Not before it: an input of integers has nothing to limit.

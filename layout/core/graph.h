@@ -83,7 +83,8 @@ struct Op {
   std::vector<ValueId> inputs;  // kAbsent where optional and not given
   std::vector<ValueId> outputs;
   Options options;
-  uint32_t origin = 0;  // index into Graph::origins: the ONNX node it came from
+  uint32_t origin = 0;       // index into Graph::origins: the ONNX node it came from
+  bool stays_float = false;  // no pass draws it into integers (quantize/place_grids.h)
 };
 
 // The most elements that Value::contents has. Shape tensors are short; anything longer is data.

@@ -18,8 +18,9 @@ namespace lowtide::layout {
 
 // Of one tensor.
 struct CalibratedTensor {
-  Interval seen;      // from the least to the largest value
-  Interval interval;  // that its integers represent: chosen, with 0 inside
+  Interval seen;           // from the least to the largest value
+  Interval interval;       // that its integers represent: chosen, with 0 inside
+  double mean_square = 0;  // 0: not known
   // Along the tensor's channels; empty: not known.
   std::vector<float> channel_means, channel_lows, channel_highs;
   // How far the means are off in the network of integers whose layers before are corrected; empty: not known.

@@ -93,7 +93,7 @@ ValueId push_one(Rewriter& rewriter, Kind kind, ValueId in, DType dtype, const c
 
 bool choose_integers(Rewriter& rewriter, OpId id) {
   const Op op = rewriter.op(id);
-  if (!chooses(op) || !is_limited_on_the_grid(op)) return false;
+  if (op.stays_float || !chooses(op) || !is_limited_on_the_grid(op)) return false;
   rewriter.b.origin = op.origin;
   std::optional<TensorGrid> grid;
   std::vector<ValueId> roots(op.inputs.size(), core::kAbsent);
@@ -164,7 +164,7 @@ bool quantize_before_choice(Rewriter& rewriter, OpId id) {
   const OpId producer = rewriter.producer(in);
   if (!to || !has_kernels(*to) || producer < 0) return false;
   const Op op = rewriter.op(producer);
-  if (!chooses(op) || op.outputs.size() != 1) return false;
+  if (op.stays_float || !chooses(op) || op.outputs.size() != 1) return false;
   // Integers change their type at most here: rescaling before a choice is exact too, but more work.
   const auto from = grid_of(rewriter.value(in));
   if (from ? !is_shift(*from, *to) : rewriter.value(in).dtype != DType::kFloat32) return false;

@@ -340,7 +340,7 @@ bool compute_in_integers(Rewriter& rewriter, OpId id) {
   const OpId producer = rewriter.producer(floats);
   if (producer < 0 || rewriter.value(floats).dtype != DType::kFloat32) return false;
   const Op& op = rewriter.op(producer);
-  if (!computes(core::builtin(op.kind)) || op.outputs.size() != 1) return false;
+  if (op.stays_float || !computes(core::builtin(op.kind)) || op.outputs.size() != 1) return false;
   const auto grid = wanted_grid(rewriter, floats);
   if (!grid) return false;
   rewriter.b.origin = op.origin;

@@ -44,7 +44,8 @@ bool may_divide_by_zero(const Graph& graph, const Op& op) {
 }
 
 bool is_function(const Graph& graph, const Op& op) {
-  if (op.kind == Kind::kQuantize || op.kind == Kind::kDequantize || op.outputs.size() != 1) return false;
+  if (op.kind == Kind::kQuantize || op.kind == Kind::kDequantize || op.outputs.size() != 1 || op.stays_float)
+    return false;
   const core::Builtin& row = core::builtin(op.kind);
   return row.is_elementwise() && *row.fold != core::kNotFolded && !may_divide_by_zero(graph, op);
 }

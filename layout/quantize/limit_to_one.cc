@@ -21,7 +21,7 @@ bool comes_from_integers(Rewriter& rewriter, ValueId id) {
   const OpId producer = rewriter.producer(id);
   if (producer < 0 || rewriter.uses(id) != 1) return false;
   const Op& op = rewriter.op(producer);
-  if (core::builtin(op.kind).integers == core::Integers::kNone) return false;
+  if (op.stays_float || core::builtin(op.kind).integers == core::Integers::kNone) return false;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     if (!is_data_input(op, i)) continue;
     if (!rewriter.value(op.inputs[i]).is_constant() && dequantized(rewriter, op.inputs[i]) == core::kAbsent)
@@ -35,6 +35,7 @@ bool limit_to_one(Rewriter& rewriter, OpId id, bool only_integers) {
   const auto to = grid_of(rewriter.value(rewriter.op(id).outputs[0]));
   const OpId producer = rewriter.producer(limited);
   if (!to || !has_kernels(*to) || producer < 0 || rewriter.op(producer).kind != Kind::kRelu0To1) return false;
+  if (rewriter.op(producer).stays_float) return false;
   const ValueId in = rewriter.op(producer).inputs[0];
   const std::vector<OpId> users = rewriter.users(limited);
   if (rewriter.value(in).dtype != DType::kFloat32 || rewriter.value(in).rank() > kLimitAxes ||

@@ -5,6 +5,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -17,9 +18,11 @@
 #include "layout/quantize/conditions.h"
 #include "layout/quantize/element_function.h"
 #include "layout/quantize/equalize.h"
+#include "layout/quantize/fixed_scales.h"
 #include "layout/quantize/known_ranges.h"
 #include "layout/quantize/made_ranges.h"
 #include "layout/quantize/masks.h"
+#include "layout/quantize/needed_steps.h"
 #include "stream/error.h"
 #include "stream/printable.h"
 
@@ -34,6 +37,11 @@ using stream::Error;
 constexpr int kMostRounds = 4;
 // With fewer steps of its scale, a part of a tensor is nearly constant.
 constexpr double kLeastStepsOfPart = 4;
+// Weights in floats take four times as much. So ops with weights stay in integers with steps that are so much coarser
+// than needed_steps.h says.
+constexpr double kCoarserWithWeights = 4;
+// Ops in integers that had better be in floats: so many are named.
+constexpr size_t kMostNoted = 8;
 
 enum class Part : uint8_t {
   kFloat,
@@ -62,11 +70,13 @@ class Groups {
 
 class Placing {
  public:
-  Placing(Graph& graph, const Calibrated& calibrated, stream::Progress* progress, bool tables)
+  Placing(Graph& graph, const Calibrated& calibrated, stream::Progress* progress, bool tables,
+          const RefusedOps& refused)
       : graph_(graph),
         calibrated_(calibrated),
         constants_(graph),
         weights_(graph, calibrated, constants_),
+        refused_(refused),
         progress_(progress),
         tables_(tables && calibrated.activations == DType::kInt8),
         parts_(graph.ops.size(), Part::kFloat),
@@ -77,17 +87,22 @@ class Placing {
     find_varying();
     ranges_ = known_ranges(graph_, calibrated_);
     leave_without_ranges();
+    leave_refused();
     find_groups();
     find_masks();
     leave_parts_without_steps();
+    leave_fixed();
     for (int round = 0; round < kMostRounds && leave_masks(); ++round) {
       find_groups();
       find_masks();
     }
+    leave_coarse();
     if (tables_) find_tables();
     choose_grids();
+    leave_choices_without_grid();
     note_unseen();
     place();
+    note_forced();
     out_.floats = std::move(weights_.floats);
     return std::move(out_);
   }
@@ -134,11 +149,11 @@ class Placing {
   }
 
   void find_parts() {
-    const std::vector<bool> keep = kept();
+    kept_ = kept();
     for (size_t i = 0; i < op_count(); ++i) {
       const auto id = static_cast<OpId>(i);
-      parts_[i] = keep[i] ? Part::kFloat : part_of_kind(id);
-      if (keep[i]) give_reason(id, "--keep-float names it");
+      parts_[i] = kept_[i] ? Part::kFloat : part_of_kind(id);
+      if (kept_[i]) give_reason(id, "--keep-float names it");
       if (parts_[i] == Part::kComputes) weights_.want(id);
     }
     weights_.measure(progress_);
@@ -183,7 +198,9 @@ class Placing {
     return Part::kChooses;
   }
 
-  void give_reason(OpId id, std::string reason) { out_.reasons.emplace(op(id).outputs[0], std::move(reason)); }
+  void give_reason(OpId id, std::string reason) {
+    if (!op(id).outputs.empty()) out_.reasons.emplace(op(id).outputs[0], std::move(reason));
+  }
   void leave(OpId id, std::string reason) {
     part(id) = Part::kFloat;
     give_reason(id, std::move(reason));
@@ -217,6 +234,25 @@ class Placing {
       leave(static_cast<OpId>(i),
             fmt::format("{} is a tensor that the conversion made, of which calibration has no range",
                         is_result ? "its result" : "its data"));
+    }
+  }
+
+  void leave_refused() {
+    if (refused_.empty()) return;
+    auto is_among = [](const std::vector<ValueId>& ids, ValueId id) {
+      return std::find(ids.begin(), ids.end(), id) != ids.end();
+    };
+    for (size_t i = 0; i < op_count(); ++i) {
+      const Op& one = graph_.ops[i];
+      const auto found = one.outputs.empty() ? refused_.end() : refused_.find(one.outputs[0]);
+      if (found == refused_.end()) continue;
+      kept_[i] = true;
+      leave(static_cast<OpId>(i), found->second);
+      if (!calibrated_.only_integers) continue;
+      for (const ValueId id : data_inputs(graph_, one))
+        if (is_known(id) && is_among(graph_.inputs, id)) border_.insert(id);
+      for (const ValueId id : data_outputs(graph_, one))
+        if (is_known(id) && is_among(graph_.outputs, id)) border_.insert(id);
     }
   }
 
@@ -268,13 +304,13 @@ class Placing {
       for (const ValueId in : data_inputs(graph_, graph_.ops[i])) group(in).computes = true;
       for (const ValueId out : data_outputs(graph_, graph_.ops[i])) group(out).computes = true;
     }
+    for (const ValueId id : border_) group(id).computes = true;
   }
 
   // Functions of a known value that give a known value, next to ops in integers: between two ops in floats a table
   // would take more than it saves. In the order of computation, so that a table may follow another one.
   void find_tables() {
-    const std::vector<bool> keep = kept();
-    auto may_be = [&](OpId id) { return part(id) == Part::kFloat && !keep[static_cast<size_t>(id)]; };
+    auto may_be = [&](OpId id) { return part(id) == Part::kFloat && !kept_[static_cast<size_t>(id)]; };
     for (size_t i = 0; i < op_count(); ++i) {
       if (!may_be(static_cast<OpId>(i)) || graph_.ops[i].outputs.size() != 1) continue;
       const ValueId result = graph_.ops[i].outputs[0];
@@ -282,6 +318,8 @@ class Placing {
       const auto function = element_function(
           graph_, result, [&](ValueId value) { return value != result && is_known(value) ? value : core::kAbsent; });
       if (!function || !std::all_of(function->ops.begin(), function->ops.end(), may_be)) continue;
+      const bool is_coarse = step(function->root) > needed_->of(function->root) || step(result) > needed_->of(result);
+      if (is_coarse && !calibrated_.only_integers) continue;
       if (!group(function->root).computes && !group(result).computes) continue;
       for (const OpId op_id : function->ops) part(op_id) = Part::kTable;
       group(function->root).computes = group(result).computes = true;
@@ -355,17 +393,92 @@ class Placing {
       const std::string name = name_of(*least);
       const std::string part = name.empty() ? "a part" : fmt::format("'{}'", stream::printable(name));
       const std::string reason = fmt::format("the common scale of its parts has {:.1f} steps for {}", own, part);
-      if (calibrated_.only_integers) {
-        out_.notes.push_back(fmt::format("{} '{}': {}; without --io and --require-integer it stays in floats",
-                                         kind_name(one.kind), stream::printable(name_of(one.outputs[0])), reason));
-        continue;
-      }
-      leave(static_cast<OpId>(i), reason);
-      any = true;
+      any = leave_if_allowed(static_cast<OpId>(i), reason) || any;
     }
     if (!any) return;
     find_groups();
     find_masks();
+  }
+
+  // Leaves the op in floats; where only integers are wanted, it is only noted.
+  bool leave_if_allowed(OpId id, std::string reason) {
+    if (!calibrated_.only_integers) {
+      leave(id, std::move(reason));
+      return true;
+    }
+    forced_.push_back(fmt::format("{} '{}': {}; without --io and --require-integer it stays in floats",
+                                  kind_name(op(id).kind), stream::printable(name_of(op(id).outputs[0])), reason));
+    return false;
+  }
+
+  void note_forced() {
+    const size_t named = std::min(forced_.size(), kMostNoted);
+    out_.notes.insert(out_.notes.end(), forced_.begin(), forced_.begin() + static_cast<ptrdiff_t>(named));
+    if (named < forced_.size())
+      out_.notes.push_back(fmt::format("{} more operators are in integers only because of --io or --require-integer",
+                                       forced_.size() - named));
+  }
+
+  // LOGISTIC, SOFTMAX and LOG_SOFTMAX, whose kernels have one scale whatever their results are.
+  void leave_fixed() {
+    const FixedScales scales(graph_, calibrated_);
+    bool any = false;
+    for (size_t i = 0; i < op_count(); ++i) {
+      const auto fixed = parts_[i] == Part::kComputes ? fixed_grid(graph_.ops[i].kind) : std::nullopt;
+      if (!fixed) continue;
+      const ValueId result = graph_.ops[i].outputs[0];
+      // Without what no reader needs.
+      const double least =
+          std::max(ranges_[static_cast<size_t>(result)]->low, masks_->interval_of_group(groups_.of(result)).low);
+      std::string reason = scales.reason_against(result, *fixed, least);
+      if (!reason.empty()) any = leave_if_allowed(static_cast<OpId>(i), std::move(reason)) || any;
+    }
+    if (!any) return;
+    find_groups();
+    find_masks();
+  }
+
+  // The step of the value's grid, and, where that is not chosen yet, the least that it can have.
+  double step(ValueId id) {
+    const Group& own = group(id);
+    if (own.computes && own.grid.dtype != DType::kUndefined) return grid_of_result(id).scale;
+    return grid_over(*ranges_[static_cast<size_t>(id)], calibrated_.activations).scale;
+  }
+
+  // Why the op's data or its result need floats; empty: they do not.
+  std::string reason_against_steps(const Op& one) {
+    const bool has_weights = core::weights_of(one.kind) != nullptr;
+    const double allowed = has_weights ? kCoarserWithWeights : 1;
+    auto reason = [&](const char* what, ValueId id, double needed) {
+      return fmt::format("{} would have steps of {:.3g}, and a divisor, logarithm, sine or rounding needs {:.3g}", what,
+                         step(id), needed);
+    };
+    for (const ValueId id : data_outputs(graph_, one))
+      if (const double needed = needed_->of(id, !has_weights); step(id) > allowed * needed)
+        return reason("its result", id, needed);
+    for (size_t i = 0; i < one.inputs.size(); ++i) {
+      if (!is_data_input(one, i) || graph_.at(one.inputs[i]).is_constant()) continue;
+      const double needed = needed_->of_operand(one, i);
+      if (needed < std::numeric_limits<double>::infinity() && is_known(one.inputs[i]) && step(one.inputs[i]) > needed)
+        return reason("its data", one.inputs[i], needed);
+    }
+    return {};
+  }
+
+  // Ops whose integers would be too coarse for what reads them.
+  void leave_coarse() {
+    needed_.emplace(graph_, calibrated_);
+    choose_grids();
+    bool any = false;
+    for (size_t i = 0; i < op_count(); ++i) {
+      if (parts_[i] == Part::kFloat) continue;
+      if (parts_[i] == Part::kChooses && !group(data_outputs(graph_, graph_.ops[i])[0]).computes) continue;
+      std::string reason = reason_against_steps(graph_.ops[i]);
+      if (reason.empty() || !leave_if_allowed(static_cast<OpId>(i), std::move(reason))) continue;
+      kept_[i] = any = true;
+    }
+    find_groups();
+    if (any) find_masks();
   }
 
   // Whether ops were left in floats because of masks in what they read or give.
@@ -441,6 +554,9 @@ class Placing {
     }
     for (auto& [root, own] : by_root_)
       if (own.computes && !own.is_fixed) own.grid = grid_over(masks_->interval_of_group(root), calibrated_.activations);
+  }
+
+  void leave_choices_without_grid() {
     for (size_t i = 0; i < op_count(); ++i)
       if (parts_[i] == Part::kChooses && !group(data_outputs(graph_, graph_.ops[i])[0]).computes)
         parts_[i] = Part::kFloat;
@@ -498,7 +614,18 @@ class Placing {
     return push(Kind::kDequantize, integers, DType::kFloat32, origin);
   }
 
+  // Integers on both sides of an op would draw it in. Of ops that give elements of their data, only those that the user
+  // wants in floats: the others give the same in integers.
+  void mark_floats() {
+    for (size_t i = 0; i < op_count(); ++i) {
+      const bool chooses = core::builtin(graph_.ops[i].kind).integers == Integers::kChosen;
+      graph_.ops[i].stays_float = kept_[i] || (parts_[i] == Part::kFloat && !chooses);
+      if (parts_[i] == Part::kComputes || parts_[i] == Part::kTable) out_.computing.push_back(graph_.ops[i].outputs[0]);
+    }
+  }
+
   void place() {
+    mark_floats();
     BiasCorrection correction(graph_, calibrated_, weights_.floats);
     for (size_t i = 0; i < op_count(); ++i) {
       if (parts_[i] != Part::kComputes) continue;
@@ -527,7 +654,9 @@ class Placing {
     const OpId producer = graph_.at(id).producer;
     const bool is_integer = producer >= 0 && part(producer) != Part::kFloat;
     auto reads_integers = [&](OpId user) { return part(user) != Part::kFloat; };
-    if (!is_integer && std::none_of(users.begin(), users.end(), reads_integers)) return;
+    // Whether all users get the rounded value.
+    const bool for_all = is_integer || border_.contains(id);
+    if (!for_all && std::none_of(users.begin(), users.end(), reads_integers)) return;
     const uint32_t origin = producer >= 0 ? op(producer).origin : op(users[0]).origin;
     const TensorGrid grid = grid_of_result(id), shared = group(id).grid;
     // The name goes to the integers: they are what the kernel gives.
@@ -538,24 +667,27 @@ class Placing {
     const ValueId own = rounded(id, grid, origin, std::move(name));
     ValueId other = core::kAbsent;
     for (const OpId user : users) {
-      if (!is_integer && !reads_integers(user)) continue;
+      if (!for_all && !reads_integers(user)) continue;
       const bool needs_shared = grid != shared && shares_one_grid(static_cast<size_t>(user));
       if (needs_shared && other == core::kAbsent) other = rounded(own, shared, origin, {});
       Op& reader = graph_.ops[static_cast<size_t>(user)];
       for (size_t i = 0; i < reader.inputs.size(); ++i)
-        if (reader.inputs[i] == id && (is_integer || is_data_input(reader, i)))
+        if (reader.inputs[i] == id && (for_all || is_data_input(reader, i)))
           reader.inputs[i] = needs_shared ? other : own;
     }
-    if (is_integer) std::replace(graph_.outputs.begin(), graph_.outputs.end(), id, own);
+    if (for_all) std::replace(graph_.outputs.begin(), graph_.outputs.end(), id, own);
   }
 
   Graph& graph_;
   const Calibrated& calibrated_;
   KnownConstants constants_;
   CalibratedWeights weights_;
+  const RefusedOps& refused_;
   stream::Progress* progress_;
   bool tables_;
-  std::vector<Part> parts_;  // of the ops that the graph had
+  std::vector<Part> parts_;   // of the ops that the graph had
+  std::vector<bool> kept_;    // of them, those that may not even become tables
+  std::set<ValueId> border_;  // inputs and outputs of the model that have a grid whatever reads them
   Groups groups_;
   std::map<ValueId, Group> by_root_;
   std::vector<std::optional<Interval>> ranges_;
@@ -563,6 +695,8 @@ class Placing {
   std::optional<Masks> masks_;
   std::set<ValueId> above_;  // tensors that stay in integers though numbers above all others leave too few steps
   std::string first_above_;
+  std::optional<NeededSteps> needed_;
+  std::vector<std::string> forced_;  // notes on ops that are in integers because nothing else is allowed
   PlacedGrids out_;
 };
 
@@ -575,12 +709,13 @@ void refuse_quantized(const Graph& graph) {
 
 }  // namespace
 
-PlacedGrids place_grids(core::Graph& graph, Calibrated calibrated, stream::Progress* progress, bool tables) {
+PlacedGrids place_grids(core::Graph& graph, Calibrated calibrated, stream::Progress* progress, bool tables,
+                        const RefusedOps& refused) {
   graph.tidy();
   refuse_quantized(graph);
   add_ranges_of_multiples(graph, calibrated);
   if (calibrated.equalize) equalize(graph, calibrated, progress);
-  PlacedGrids placed = Placing(graph, calibrated, progress, tables).run();
+  PlacedGrids placed = Placing(graph, calibrated, progress, tables, refused).run();
   forget_made_names(graph);
   name_scaled(graph, calibrated);
   return placed;

@@ -29,12 +29,20 @@ struct PlacedGrids {
   std::vector<std::string> notes;
   // The floats of constants that were made integers, by their recipes.
   std::map<const stream::Recipe*, stream::RecipeRef> floats;
+  // The first results of ops that integer kernels or tables are to compute.
+  std::vector<ValueId> computing;
 };
+
+// Ops that integer kernels refuse, by their first results, with the reasons.
+using RefusedOps = std::map<ValueId, std::string>;
 
 // Weights are read here up to three times: to equalize them, for their largest magnitudes, and to correct biases.
 // Throws Error(kMalformed) with the name of a tensor that calibration did not see, Error(kUsage) for a pattern of
 // keep_float that matches nothing and for a model that is quantized already.
-PlacedGrids place_grids(core::Graph& graph, Calibrated calibrated, stream::Progress* progress, bool tables = false);
+// `refused` stay in floats. The grids of the model's own inputs and outputs beside them remain where outputs must be
+// integers.
+PlacedGrids place_grids(core::Graph& graph, Calibrated calibrated, stream::Progress* progress, bool tables = false,
+                        const RefusedOps& refused = {});
 
 // After quantize(): puts a MAXIMUM and a MINIMUM with the ends of the grid before each QUANTIZE of such floats.
 void limit_far(core::Graph& graph, const PlacedGrids& placed);

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "layout/core/builtin.h"
 #include "layout/quantize/rescale.h"
@@ -14,6 +17,9 @@
 
 namespace lowtide::layout {
 namespace {
+
+// How often grids are placed again without the ops that kernels refused. Other grids may make kernels refuse others.
+constexpr int kMostPlacings = 4;
 
 constexpr std::array kQuantizeRules = {Rule{join_quantize}, Rule{quantize_before_choice},
                                        Rule{limit_to_one_in_integers}, Rule{compute_in_integers}};
@@ -164,6 +170,73 @@ std::string reason_of(Rewriter& rewriter, OpId id, const PlacedGrids* placed) {
   return placed == nullptr ? reason_for_floats(rewriter, id) : reason_in_calibrated(rewriter, id, *placed);
 }
 
+void draw_into_integers(Graph& graph, bool is_main, bool tables) {
+  if (tables) core::apply_rules(graph, rules_before_kernels);
+  core::apply_rules(graph, rules_of);
+  if (is_main) set_grids_at_borders(graph);
+  core::apply_rules(graph, rules_of);
+  // Tables for what is left. Kernels come first where one op computes: compilers for accelerators know them better.
+  if (tables) {
+    core::apply_rules(graph, table_rules_of);
+    core::apply_rules(graph, rules_of);
+  }
+}
+
+void report_integers(Graph& graph, const PlacedGrids* placed, core::IntegerReport& report) {
+  check_grids(graph);
+  count(graph, report);
+  Rewriter rewriter(graph);
+  const size_t ops = graph.ops.size();
+  for (size_t i = 0; i < ops; ++i) {
+    const Op op = graph.ops[i];
+    if (is_conversion(op)) continue;
+    std::string reason = reason_of(rewriter, static_cast<OpId>(i), placed);
+    if (!reason.empty())
+      report.islands.push_back({graph.origins[op.origin], std::string(kind_name(op.kind)), std::move(reason)});
+  }
+}
+
+// Ops that were to be computed in integers, and are not.
+RefusedOps refused_ops(Graph& graph, const PlacedGrids& placed) {
+  RefusedOps out;
+  const std::set<ValueId> computing(placed.computing.begin(), placed.computing.end());
+  std::vector<OpId> found;
+  for (size_t i = 0; i < graph.ops.size(); ++i)
+    if (!graph.ops[i].outputs.empty() && computing.contains(graph.ops[i].outputs[0]))
+      found.push_back(static_cast<OpId>(i));
+  if (found.empty()) return out;
+  Rewriter rewriter(graph);
+  for (const OpId id : found) {
+    std::string reason = reason_in_calibrated(rewriter, id, placed);
+    out.emplace(rewriter.op(id).outputs[0], std::move(reason));
+  }
+  return out;
+}
+
+// What placing and the rules change of a graph. Constants are recipes, which are shared.
+struct GraphBefore {
+  explicit GraphBefore(const Graph& graph)
+      : values(graph.values),
+        ops(graph.ops),
+        inputs(graph.inputs),
+        outputs(graph.outputs),
+        fused_origins(graph.fused_origins),
+        kept_ranges(graph.kept_ranges) {}
+  void restore(Graph& graph) const {
+    graph.values = values;
+    graph.ops = ops;
+    graph.inputs = inputs;
+    graph.outputs = outputs;
+    graph.fused_origins = fused_origins;
+    graph.kept_ranges = kept_ranges;
+  }
+  std::deque<core::Value> values;
+  std::deque<Op> ops;
+  std::vector<ValueId> inputs, outputs;
+  std::vector<std::pair<uint32_t, uint32_t>> fused_origins;
+  std::optional<core::KeptRanges> kept_ranges;
+};
+
 }  // namespace
 
 void check_grids(const Graph& graph) {
@@ -181,30 +254,32 @@ void check_grids(const Graph& graph) {
   }
 }
 
-void quantize(Graph& graph, bool is_main, core::IntegerReport& report, const PlacedGrids* placed, bool tables) {
-  if (placed == nullptr && !is_quantized_model(graph)) return;
-  if (tables) core::apply_rules(graph, rules_before_kernels);
-  core::apply_rules(graph, rules_of);
-  if (is_main) set_grids_at_borders(graph);
-  core::apply_rules(graph, rules_of);
-  // Tables for what is left. Kernels come first where one op computes: compilers for accelerators know them better.
-  if (tables) {
-    core::apply_rules(graph, table_rules_of);
-    core::apply_rules(graph, rules_of);
-  }
-  check_grids(graph);
-  count(graph, report);
-  Rewriter rewriter(graph);
-  const size_t ops = graph.ops.size();
-  for (size_t i = 0; i < ops; ++i) {
-    const Op op = graph.ops[i];
-    if (is_conversion(op)) continue;
-    std::string reason = reason_of(rewriter, static_cast<OpId>(i), placed);
-    if (!reason.empty())
-      report.islands.push_back({graph.origins[op.origin], std::string(kind_name(op.kind)), std::move(reason)});
-  }
-  if (placed != nullptr) restore_floats(graph, *placed);
+void quantize(Graph& graph, bool is_main, core::IntegerReport& report, bool tables) {
+  if (!is_quantized_model(graph)) return;
+  draw_into_integers(graph, is_main, tables);
+  report_integers(graph, nullptr, report);
   rescale_by_product(graph);
+}
+
+PlacedGrids quantize_calibrated(Graph& graph, const Calibrated& calibrated, core::IntegerReport& report, bool tables,
+                                stream::Progress* progress, const std::function<void()>& after_placing) {
+  RefusedOps refused;
+  graph.tidy();
+  const GraphBefore before(graph);
+  for (int round = 0;; ++round) {
+    PlacedGrids placed = place_grids(graph, calibrated, progress, tables, refused);
+    after_placing();
+    draw_into_integers(graph, true, tables);
+    const RefusedOps more = round < kMostPlacings ? refused_ops(graph, placed) : RefusedOps();
+    if (more.empty()) {
+      report_integers(graph, &placed, report);
+      restore_floats(graph, placed);
+      rescale_by_product(graph);
+      return placed;
+    }
+    refused.insert(more.begin(), more.end());
+    before.restore(graph);
+  }
 }
 
 std::vector<stream::Unsupported> float_operators(Graph& graph, const PlacedGrids* placed) {

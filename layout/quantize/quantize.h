@@ -4,6 +4,7 @@
 // QUANTIZE.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "layout/core/graph.h"
@@ -14,11 +15,15 @@
 namespace lowtide::layout {
 
 // Run when axis orders are settled and ops are fused. `is_main`: the inputs and outputs are those of the model, and may
-// get scales. Adds to the report. `placed`, of a model that calibration quantizes: every op in floats is reported, not
-// only those whose data comes from integers, and reads its floats again. `tables`: functions without a kernel become
-// tables (tables.h).
-void quantize(core::Graph& graph, bool is_main, core::IntegerReport& report, const PlacedGrids* placed = nullptr,
-              bool tables = false);
+// get scales. Adds to the report. `tables`: functions without a kernel become tables (tables.h).
+void quantize(core::Graph& graph, bool is_main, core::IntegerReport& report, bool tables = false);
+
+// The main graph of a model that calibration quantizes: place_grids() and the same rules. Where kernels refuse scales,
+// grids are placed again with those ops in floats, so that nothing between two of them is rounded. Every op in floats
+// is reported, not only those whose data comes from integers, and reads its floats again. `after_placing` is called
+// each time. Values keep their numbers: the result is about the graph as it is then.
+PlacedGrids quantize_calibrated(core::Graph& graph, const Calibrated& calibrated, core::IntegerReport& report,
+                                bool tables, stream::Progress* progress, const std::function<void()>& after_placing);
 
 // Throws Error(kInternal) where a pass lost a scale: LiteRT would compute with a scale of 0, and be wrong without an
 // error. Of QUANTIZE and DEQUANTIZE every integer tensor has a scale; ops that only choose or move elements have one

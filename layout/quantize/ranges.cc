@@ -186,6 +186,16 @@ Interval choose_range(const Observed& seen, RangeChoice choice, int64_t steps, b
   return all;
 }
 
+double mean_square(const Observed& seen) {
+  double count = 0, sum = 0;
+  for (size_t i = 0; i < seen.counts.size(); ++i) {
+    const auto n = static_cast<double>(seen.counts[i]);
+    const double x = std::clamp(seen.low + (static_cast<double>(i) + 0.5) * seen.width, seen.least, seen.most);
+    count += n, sum += n * x * x;
+  }
+  return count > 0 ? sum / count : 0;
+}
+
 Interval unite(const Interval& a, const Interval& b) { return {std::min(a.low, b.low), std::max(a.high, b.high)}; }
 
 }  // namespace lowtide::layout

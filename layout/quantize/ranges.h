@@ -43,6 +43,9 @@ struct Interval {
 // zero point; `steps` are counted over both halves.
 Interval choose_range(const Observed& seen, RangeChoice choice, int64_t steps, bool symmetric);
 
+// The mean of the values' squares, as the histogram tells it.
+double mean_square(const Observed& seen);
+
 // The smallest interval that has both, for tensors that share one scale.
 Interval unite(const Interval& a, const Interval& b);
 

@@ -425,6 +425,7 @@ class Events : public nlohmann::json_sax<Json> {
     const layout::Observed seen{*e.least, *e.most, *e.low, *e.width, e.counts, e.inner_least, e.inner_most};
     CalibratedTensor tensor;
     tensor.seen = {*e.least, *e.most};
+    tensor.mean_square = layout::mean_square(seen);
     tensor.is_finite = e.not_finite.value_or(0) == 0;
     tensor.unmasked = layout::unmasked(seen);
     tensor.interval = layout::choose_range(seen, choice_, is_symmetric_ ? kSteps16 : kSteps8, is_symmetric_);

@@ -49,8 +49,7 @@ struct Calibrating : BuiltGraph {
       graph.outputs.push_back(v.id);
       graph.output_names.push_back("out" + std::to_string(graph.outputs.size()));
     }
-    const PlacedGrids placed = place_grids(graph, calibrated, nullptr, tables);
-    quantize(graph, true, report, &placed, tables);
+    const PlacedGrids placed = quantize_calibrated(graph, calibrated, report, tables, nullptr, [] {});
     notes = placed.notes;
     std::vector<Kind> kinds;
     for (const core::Op& op : graph.ops) kinds.push_back(op.kind);

@@ -47,7 +47,7 @@ struct Quantized : BuiltGraph {
   }
   std::vector<Kind> run(std::vector<Val> outputs, bool tables = false) {
     for (Val v : outputs) graph.outputs.push_back(v.id);
-    quantize(graph, true, report, nullptr, tables);
+    quantize(graph, true, report, tables);
     std::vector<Kind> kinds;
     for (const core::Op& op : graph.ops) kinds.push_back(op.kind);
     return kinds;
