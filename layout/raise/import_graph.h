@@ -220,15 +220,22 @@ class GraphImport {
   ValueId add_moved(Kind kind, std::vector<ValueId> inputs, Options options);
   ValueId ints(std::span<const int64_t> list);
 
-  // Data, block shape, and paddings or crops, all but the data constant.
+  // Data, block shape, and paddings or crops.
   struct Blocks {
-    ValueId data;
+    ValueId data, border_list;
     Shape shape;
     std::vector<int64_t> block, border;
+    bool is_open;    // sizes or borders are known at run time only, and `border` says nothing
     int64_t places;  // in a block
   };
   Blocks blocks_of(SubgraphScope& scope, const tfl::Operator& op);
 
+  // The extents as a list that the model computes.
+  ValueId extents_of(ValueId x);
+  // The borders as a list of one axis, of i32.
+  ValueId computed_borders(const Blocks& from);
+  void open_space_to_batch(SubgraphScope& scope, const tfl::Operator& op, const Blocks& from);
+  void open_batch_to_space(SubgraphScope& scope, const tfl::Operator& op, const Blocks& from);
   // Pads, then divides each axis into blocks, whose places come in front of the batch.
   void space_to_batch(SubgraphScope& scope, const tfl::Operator& op);
 
