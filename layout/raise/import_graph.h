@@ -257,7 +257,7 @@ class GraphImport {
   void slice_with_other_axes(SubgraphScope& scope, const tfl::Operator& op);
   // In the place of ends that are counted from the begins, those that are counted from the first element.
   void take_offsets(const tfl::Operator& op, Inputs& inputs);
-  void computed_slice_of_first_axes(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
+  ValueId list_of_axes(ValueId list, std::span<const int64_t> places, int64_t other);
 
   // Its decomposition in its place.
   void composite(SubgraphScope& scope, const tfl::Operator& op, size_t index);
