@@ -198,6 +198,7 @@ class GraphImport {
   void l2_normalization(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
   void l2_pool(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
   void matrix_diagonal(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
+  void open_matrix_diagonal(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
   void quantize(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
   void rank(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
   void segment_sum(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
@@ -213,6 +214,7 @@ class GraphImport {
   bool complex_numbers(SubgraphScope& scope, const tfl::Operator& op);
   void fourier_transform(SubgraphScope& scope, const tfl::Operator& op);
   void reshaped_complex(SubgraphScope& scope, const tfl::Operator& op);
+  ValueId openly_reshaped(Kind kind, const tfl::Operator& op, ValueId x, const Inputs& inputs, Shape shape);
   void part_of_complex(SubgraphScope& scope, const tfl::Operator& op);
 
   // An op between two operators of the file that moves elements of a static shape.

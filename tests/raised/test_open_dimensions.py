@@ -91,3 +91,72 @@ def test_blocks_with_computed_borders(given, tmp_path):
     y = m.op("BATCH_TO_SPACE_ND", [wide, block, computed_borders(m, size, 0)], (1, 1, 3))
     m.write(tmp_path / "m.tflite", [y])
     agrees_at(tmp_path / "m.tflite", [[random(2, time, 3)] + [np.array(time, np.int32)] * given for time in (9, 12, 6)])
+
+
+@pytest.mark.parametrize("kind", ["f32", "i8", "i16"])
+def test_an_open_axis_that_is_mirrored_with_its_border(kind, tmp_path):
+    m = Model()
+    scale = {"scale": 0.1, "zero": 3} if kind == "i8" else {}
+    x = m.open_input((-1, -1, -1, 2), kind, **scale)
+    pads = m.constant([[0, 0], [2, 1], [0, 3], [1, 0]], "i32")
+    y = m.op("MIRROR_PAD", [x, pads], (1, 4, 4, 3), kind, ("MirrorPadOptions", {"mode": 1}), **scale)
+    m.write(tmp_path / "m.tflite", [y])
+    dtype = {"f32": np.float32, "i8": np.int8, "i16": np.int16}[kind]
+    agrees_at(tmp_path / "m.tflite", [[(random(*shape, 2) * 30).astype(dtype)] for shape in ((2, 5, 4), (1, 2, 3))])
+
+
+@pytest.mark.parametrize("kind", ["f32", "i32"])
+@pytest.mark.parametrize("signature", [(-1,), (-1, 2, -1)], ids=str)
+def test_a_diagonal_matrix_of_an_open_size(signature, kind, tmp_path):
+    m = Model()
+    x = m.open_input(signature, kind)
+    y = m.op("MATRIX_DIAG", [x], (*[1] * len(signature), 1), kind, options=("MatrixDiagOptions", {}))
+    m.write(tmp_path / "m.tflite", [y])
+    dtype = np.float32 if kind == "f32" else np.int32
+    runs = [[(random(*[size if n < 0 else n for n in signature]) * 9).astype(dtype)] for size in (4, 7)]
+    agrees_at(tmp_path / "m.tflite", runs)
+
+
+@pytest.mark.parametrize("signature", [(2, -1, -1), (2, -1, 5), (2, 5, -1)], ids=str)
+def test_the_diagonal_of_a_matrix_of_an_open_size(signature, tmp_path):
+    """It may have more rows, more columns, or the same number of both."""
+    m = Model()
+    x, diagonal = m.open_input(signature), m.open_input((2, -1))
+    y = m.op("MATRIX_SET_DIAG", [x, diagonal], (2, 1, 1), options=("MatrixSetDiagOptions", {}))
+    m.write(tmp_path / "m.tflite", [y])
+    runs = []
+    for sizes in ((2, 4, 7), (2, 5, 5), (2, 8, 3)):
+        shape = [size if known < 0 else known for size, known in zip(sizes, signature, strict=True)]
+        runs.append([random(*shape), random(2, min(shape[1:]))])
+    agrees_at(tmp_path / "m.tflite", runs)
+
+
+def test_an_open_number_of_segments(tmp_path):
+    m = Model()
+    x, segments = m.open_input((-1, 3)), m.open_input((-1,), "i32")
+    y = m.op("SEGMENT_SUM", [x, segments], (1, 3), options=("SegmentSumOptions", {}))
+    m.write(tmp_path / "m.tflite", [y])
+    runs = [[random(len(listed), 3), np.int32(listed)] for listed in ([0, 0, 1, 2], [0], [0, 1, 2, 2, 2, 3])]
+    agrees_at(tmp_path / "m.tflite", runs)
+
+
+@pytest.mark.parametrize("reshaped", ["RESHAPE", "EXPAND_DIMS", "SQUEEZE"])
+def test_spectra_of_open_frames(reshaped, tmp_path):
+    """Two open axes in front of the transform, and what TensorFlow writes around it."""
+    m = Model()
+    x = m.open_input((-1, -1, 8))
+    wide = m.op("EXPAND_DIMS", [x, m.constant(2, "i32")], (1, 1, 1, 8), options=("ExpandDimsOptions", {}))
+    made = m.op("RFFT2D", [wide, m.constant([1, 8], "i32")], (1, 1, 1, 5), "c64", options=("Rfft2dOptions", {}))
+    if reshaped == "SQUEEZE":
+        inputs, shape, options = [made], (1, 1, 5), ("SqueezeOptions", {"squeezeDims": [2]})
+    elif reshaped == "EXPAND_DIMS":
+        inputs, shape, options = [made, m.constant(1, "i32")], (1, 1, 1, 1, 5), ("ExpandDimsOptions", {})
+    else:
+        size = m.op("SHAPE", [x], (3,), "i32", ("ShapeOptions", {"outType": 2}))
+        sizes = m.op("GATHER", [size, m.constant([1, 0], "i32")], (2,), "i32", ("GatherOptions", {}))
+        fields = ("ConcatenationOptions", {"axis": 0})
+        listed = m.op("CONCATENATION", [sizes, m.constant([5], "i32")], (3,), "i32", fields)
+        inputs, shape, options = [made, listed], (1, 1, 5), ("ReshapeOptions", {})
+    made = m.op(reshaped, inputs, shape, "c64", options=options)
+    m.write(tmp_path / "m.tflite", [m.op("COMPLEX_ABS", [made], shape)])
+    agrees_at(tmp_path / "m.tflite", [[random(2, 3, 8)], [random(1, 5, 8)]])
