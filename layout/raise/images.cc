@@ -64,7 +64,7 @@ struct TransposedAxis {
 // Where both sizes are known, or the result has a known number of elements more than the image times the stride. The
 // pads do not depend on the sizes then.
 bool has_known_pads(core::Symbols& symbols, const TransposedAxis& axis) {
-  return stream::is_static(symbols.sub(axis.made, symbols.mul(axis.size, axis.stride)));
+  return !core::is_symbol(symbols.sub(axis.made, symbols.mul(axis.size, axis.stride)));
 }
 
 void add_transposed_attributes(Raising& r, std::span<const TransposedAxis> axes, Padding padding,

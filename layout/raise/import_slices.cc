@@ -130,8 +130,17 @@ ValueId GraphImport::list_of_axes(ValueId list, std::span<const int64_t> places,
     for (int64_t place : places) out.push_back(all[static_cast<size_t>(place)]);
     return ints(out);
   }
-  const ValueId behind = graph_.add_ints(std::span(&other, 1), graph_.at(list).dtype, {1});
-  const ValueId all = add_float(Kind::kConcatenation, {list, behind}, core::ConcatOptions{.axis = 0, .activation = {}});
+  const auto listed = static_cast<size_t>(graph_.at(list).shape[0]);
+  // Where the list is of the first axes, the numbers of the others stand behind it.
+  bool are_first = listed <= places.size();
+  for (size_t i = 0; are_first && i < places.size(); ++i)
+    are_first = places[i] == static_cast<int64_t>(std::min(i, listed));
+  const std::vector<int64_t> others(are_first ? places.size() - listed : 1, other);
+  const ValueId behind = graph_.add_ints(others, graph_.at(list).dtype, {static_cast<core::Dim>(others.size())});
+  const ValueId all = others.empty() ? list
+                                     : add_float(Kind::kConcatenation, {list, behind},
+                                                 core::ConcatOptions{.axis = 0, .activation = {}});
+  if (are_first) return all;
   return add_float(Kind::kGather, {all, ints(places)}, core::GatherOptions{});
 }
 
