@@ -54,33 +54,103 @@ void raise_conv_3d(Raising& r) {
   convolution(r, strides, dilations, o.padding, o.activation);
 }
 
-// Input 0 is the shape of the result, which is that of the value. The pads are those of the convolution that would make
-// the data of the result; what they leave over at the end is cut off, or added as zeros.
-void transposed_convolution(Raising& r, std::span<const int64_t> strides, Padding padding, Activation activation) {
-  need_scales_by_output(r, 1, 1);
-  const Shape &image = r.in(2).shape, &weights = r.in(1).shape, &result = r.out().shape;
-  std::vector<int64_t> kernel, before, after, extra;
-  for (size_t i = 0; i < strides.size(); ++i) {
-    const int64_t size = r.need_static(image[i + 2], "the size of the image is");
-    const int64_t made = r.need_static(result[i + 2], "the shape of the result is");
-    const WindowSize axis{size, r.need_static(weights[i + 2], "the shape of the weights is"), strides[i], 1};
-    const int64_t total = padding == Padding::kSame ? missing(ceil_of(made, axis.stride), axis, made) : 0;
+// An axis of a transposed convolution. Its pads are those of the convolution that would make the data of the result;
+// what they leave over at the end is cut off, or added as zeros.
+struct TransposedAxis {
+  core::Dim size, made;
+  int64_t filter, stride;
+};
+
+// Where both sizes are known, or the result has a known number of elements more than the image times the stride. The
+// pads do not depend on the sizes then.
+bool has_known_pads(core::Symbols& symbols, const TransposedAxis& axis) {
+  return !core::is_symbol(symbols.sub(axis.made, symbols.mul(axis.size, axis.stride)));
+}
+
+void add_transposed_attributes(Raising& r, std::span<const TransposedAxis> axes, Padding padding,
+                               Attributes& attributes) {
+  constexpr int64_t kAnySize = 1 << 24;
+  std::vector<int64_t> pads, after, extra;
+  for (const TransposedAxis& axis : axes) {
+    const bool is_open = core::is_symbol(axis.size);
+    core::Symbols& symbols = r.graph.symbols;
+    const int64_t size = is_open ? kAnySize : axis.size;
+    const int64_t made =
+        is_open ? size * axis.stride + symbols.sub(axis.made, symbols.mul(axis.size, axis.stride)) : axis.made;
+    const WindowSize window{size, axis.filter, axis.stride, 1};
+    const int64_t total = padding == Padding::kSame ? missing(ceil_of(made, axis.stride), window, made) : 0;
     const int64_t rest = axis.stride * (size - 1) + axis.filter - total / 2 - made;
     if (-rest >= axis.stride && rest < 0)
       r.unsupported(
           fmt::format("a result of {} elements from {} is larger than ONNX's ConvTranspose can make", made, size));
-    kernel.push_back(axis.filter);
-    before.push_back(total / 2);
+    pads.push_back(total / 2);
     after.push_back(std::max<int64_t>(0, rest));
     extra.push_back(std::max<int64_t>(0, -rest));
   }
-  before.insert(before.end(), after.begin(), after.end());
+  pads.insert(pads.end(), after.begin(), after.end());
+  attributes.push_back(attribute("pads", pads));
+  attributes.push_back(attribute("output_padding", extra));
+}
+
+// The part of `whole`, which has no pads, that the list of input 0 asks for. It may end behind it.
+std::string computed_part(Raising& r, const std::string& whole, std::span<const TransposedAxis> axes, Padding padding) {
+  const auto count = static_cast<int64_t>(axes.size());
+  std::vector<int64_t> strides, filters, all_axes;
+  for (const TransposedAxis& axis : axes) {
+    strides.push_back(axis.stride);
+    filters.push_back(axis.filter - axis.stride);
+    all_axes.push_back(static_cast<int64_t>(all_axes.size() + 2));
+  }
+  const std::string made = r.node("Slice", {r.int64_input(0), r.int64_list({1}), r.int64_list({1 + count})});
+  std::string begin = r.int64_list(std::vector<int64_t>(axes.size(), 0));
+  const std::string zero = begin;
+  if (padding == Padding::kSame) {
+    // Of so many windows: (windows - 1) * stride + filter - made.
+    std::vector<int64_t> almost = strides;
+    for (int64_t& stride : almost) --stride;
+    const std::string steps = r.int64_list(strides);
+    const std::string windows = r.node("Div", {r.node("Add", {made, r.int64_list(almost)}), steps});
+    const std::string reach = r.node("Add", {r.node("Mul", {windows, steps}), r.int64_list(filters)});
+    const std::string total = r.node("Max", {r.node("Sub", {reach, made}), zero});
+    begin = r.node("Div", {total, r.int64_list({2})});
+  }
+  const std::string end = r.node("Add", {begin, made});
+  const std::string there = r.node("Shape", {whole}, {attribute("start", int64_t{2})});
+  const std::string lacks = r.node("Max", {r.node("Sub", {end, there}), zero});
+  const std::string pads = r.node("Concat", {r.int64_list(std::vector<int64_t>(axes.size() + 4, 0)), lacks},
+                                  {attribute("axis", int64_t{0})});
+  return r.node("Slice", {r.node("Pad", {whole, pads}), begin, end, r.int64_list(all_axes)});
+}
+
+// Input 0 is the shape of the result, which is that of the value.
+void transposed_convolution(Raising& r, std::span<const int64_t> strides, Padding padding, Activation activation) {
+  need_scales_by_output(r, 1, 1);
+  const Shape &image = r.in(2).shape, &weights = r.in(1).shape, &result = r.out().shape;
+  std::vector<TransposedAxis> axes;
+  std::vector<int64_t> kernel;
+  for (size_t i = 0; i < strides.size(); ++i) {
+    kernel.push_back(r.need_static(weights[i + 2], "the shape of the weights is"));
+    axes.push_back({image[i + 2], result[i + 2], kernel.back(), strides[i]});
+  }
   Attributes attributes = {attribute("kernel_shape", kernel),
-                           attribute("strides", std::vector<int64_t>(strides.begin(), strides.end())),
-                           attribute("pads", before), attribute("output_padding", extra)};
-  r.give_activated(r.node("ConvTranspose", with_bias(r, {r.real(2), raised_weights(r, 1, r.in(2).dtype)}, 2, 1, 3),
-                          std::move(attributes)),
-                   activation);
+                           attribute("strides", std::vector<int64_t>(strides.begin(), strides.end()))};
+  const Names operands = {r.real(2), raised_weights(r, 1, r.in(2).dtype)};
+  core::Symbols& symbols = r.graph.symbols;
+  if (std::all_of(axes.begin(), axes.end(),
+                  [&](const TransposedAxis& axis) { return has_known_pads(symbols, axis); })) {
+    add_transposed_attributes(r, axes, padding, attributes);
+    return r.give_activated(r.node("ConvTranspose", with_bias(r, operands, 2, 1, 3), std::move(attributes)),
+                            activation);
+  }
+  // The bias is in what stands behind the images, too.
+  std::string made = computed_part(r, r.node("ConvTranspose", operands, std::move(attributes)), axes, padding);
+  if (r.has(3)) {
+    std::vector<int64_t> places(strides.size(), 1);
+    places.insert(places.begin(), -1);
+    const Names bias = with_bias(r, {}, 2, 1, 3);
+    made = r.node("Add", {made, r.node("Reshape", {bias[0], r.int64_list(places)})});
+  }
+  r.give_activated(made, activation);
 }
 
 void raise_transpose_conv(Raising& r) {

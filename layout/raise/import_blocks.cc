@@ -83,13 +83,12 @@ GraphImport::Blocks GraphImport::blocks_of(SubgraphScope& scope, const tfl::Oper
   if (from && to && from != to)
     throw Unsupported("data and result have different scales, which LiteRT's kernel refuses");
   const auto block = graph_.ints(inputs[1]), border = graph_.ints(inputs[2]);
-  const Shape shape = graph_.at(inputs[0]).shape;
-  if (!block || !border) throw known_at_run_time("blocks and borders");
-  if (shape.empty() || !stream::is_static(std::span(shape).subspan(1)))
-    throw known_at_run_time("more of the data than its batch");
-  if (block->empty() || block->size() + 1 > shape.size() || border->size() != 2 * block->size())
-    malformed_model(
-        fmt::format("{} blocks and {} borders do not fit rank {}", block->size(), border->size(), shape.size()));
+  const Shape shape = graph_.at(inputs[0]).shape, borders = graph_.at(inputs[2]).shape;
+  if (!block) throw known_at_run_time("the size of blocks");
+  if (!stream::is_static(borders)) throw known_at_run_time("the number of borders");
+  const uint64_t count = stream::element_count(borders);
+  if (block->empty() || block->size() + 1 > shape.size() || count != 2 * block->size())
+    malformed_model(fmt::format("{} blocks and {} borders do not fit rank {}", block->size(), count, shape.size()));
   int64_t places = 1;  // in a block: the batch is multiplied by them, or divided
   for (int64_t size : *block) {
     if (size < 1) malformed_model(fmt::format("a block has the size {}", size));
@@ -97,14 +96,73 @@ GraphImport::Blocks GraphImport::blocks_of(SubgraphScope& scope, const tfl::Oper
       malformed_model("a block has more than 2^31 - 1 places, and no batch has");
     places *= size;
   }
-  for (int64_t size : *border)
-    if (size < 0 || size > std::numeric_limits<int32_t>::max())
-      malformed_model(fmt::format("a border has the size {}", size));
-  return {inputs[0], shape, *block, *border, places};
+  if (border)
+    for (int64_t size : *border)
+      if (size < 0 || size > std::numeric_limits<int32_t>::max())
+        malformed_model(fmt::format("a border has the size {}", size));
+  const bool is_open = !border || !stream::is_static(std::span(shape).subspan(1));
+  return {inputs[0], inputs[2], shape, *block, border.value_or(std::vector<int64_t>()), is_open, places};
+}
+
+ValueId GraphImport::extents_of(ValueId x) { return add_float(Kind::kShape, {x}, core::IndexOptions{DType::kInt32}); }
+
+ValueId GraphImport::computed_borders(const Blocks& from) {
+  const core::Value& list = graph_.at(from.border_list);
+  const auto count = static_cast<int64_t>(from.block.size());
+  ValueId table = from.border_list;
+  if (list.dtype != DType::kInt32) table = add_float(Kind::kCast, {table}, core::IndexOptions{DType::kInt32});
+  return add_float(Kind::kReshape, {table, ints(std::vector<int64_t>{2 * count})}, {});
+}
+
+namespace {
+
+// An axis of each list: the batch, those with blocks, the others.
+std::vector<int64_t> for_each_axis(size_t rank, int64_t batch, std::span<const int64_t> blocks) {
+  std::vector<int64_t> out(rank, 1);
+  out[0] = batch;
+  std::copy(blocks.begin(), blocks.end(), out.begin() + 1);
+  return out;
+}
+
+}  // namespace
+
+// As below, with lists that the model computes: of the extents, divided and multiplied by the blocks.
+void GraphImport::open_space_to_batch(SubgraphScope& scope, const tfl::Operator& op, const Blocks& from) {
+  const size_t rank = from.shape.size(), count = from.block.size();
+  const auto none = [&](size_t axes) { return ints(std::vector<int64_t>(2 * axes, 0)); };
+  std::vector<ValueId> borders = {none(1), computed_borders(from)};
+  if (rank > count + 1) borders.push_back(none(rank - count - 1));
+  const ValueId list = add_float(Kind::kConcatenation, borders, core::ConcatOptions{.axis = 0});
+  const ValueId table =
+      add_float(Kind::kReshape, {list, ints(std::vector<int64_t>{static_cast<int64_t>(rank), 2})}, {});
+  const ValueId padded = add_moved(Kind::kPad, from.data, table);
+  // Also where it is not known how much the others are padded.
+  for (size_t i = 0; i < rank; ++i)
+    if (i == 0 || i > count) graph_.at(padded).shape[i] = from.shape[i];
+  const ValueId blocks = ints(for_each_axis(rank, 1, from.block)), all = ints(for_each_axis(rank, from.places, {}));
+  const ValueId divided = add_float(Kind::kDiv, {extents_of(padded), blocks}, core::BinaryOptions{});
+  // [batch, blocks, place in the block, blocks, place, others]
+  const ValueId parts = add_float(Kind::kConcatenation, {divided, ints(from.block)}, core::ConcatOptions{.axis = 0});
+  std::vector<int64_t> places = {0}, order;
+  for (size_t i = 0; i < count; ++i) {
+    places.insert(places.end(), {static_cast<int64_t>(i + 1), static_cast<int64_t>(rank + i)});
+    order.push_back(static_cast<int64_t>(2 * i + 2));
+  }
+  order.push_back(0);
+  for (size_t i = 0; i < count; ++i) order.push_back(static_cast<int64_t>(2 * i + 1));
+  for (size_t i = count + 1; i < rank; ++i) {
+    places.push_back(static_cast<int64_t>(i));
+    order.push_back(static_cast<int64_t>(count + i));
+  }
+  const ValueId apart =
+      add_moved(Kind::kReshape, padded, add_float(Kind::kGather, {parts, ints(places)}, core::GatherOptions{}));
+  const ValueId moved = add_moved(Kind::kTranspose, apart, ints(order));
+  add(scope, Kind::kReshape, {moved, add_float(Kind::kMul, {divided, all}, core::BinaryOptions{})}, {}, op.outputs);
 }
 
 void GraphImport::space_to_batch(SubgraphScope& scope, const tfl::Operator& op) {
   const Blocks from = blocks_of(scope, op);
+  if (from.is_open) return open_space_to_batch(scope, op, from);
   std::vector<int64_t> pads(2 * from.shape.size(), 0);
   std::copy(from.border.begin(), from.border.end(), pads.begin() + 2);
   const ValueId paddings = graph_.add_ints(pads, DType::kInt32, {static_cast<core::Dim>(from.shape.size()), 2});
@@ -132,8 +190,36 @@ void GraphImport::space_to_batch(SubgraphScope& scope, const tfl::Operator& op) 
   add(scope, Kind::kReshape, {moved, ints(result)}, {}, op.outputs);
 }
 
+void GraphImport::open_batch_to_space(SubgraphScope& scope, const tfl::Operator& op, const Blocks& from) {
+  const size_t rank = from.shape.size(), count = from.block.size();
+  const ValueId blocks = ints(for_each_axis(rank, 1, from.block)), all = ints(for_each_axis(rank, from.places, {}));
+  const ValueId divided = add_float(Kind::kDiv, {extents_of(from.data), all}, core::BinaryOptions{});
+  const ValueId parts = add_float(Kind::kConcatenation, {ints(from.block), divided}, core::ConcatOptions{.axis = 0});
+  std::vector<int64_t> order = {static_cast<int64_t>(count)};
+  for (size_t i = 0; i < count; ++i)
+    order.insert(order.end(), {static_cast<int64_t>(count + 1 + i), static_cast<int64_t>(i)});
+  for (size_t i = count + 1; i < rank; ++i) order.push_back(static_cast<int64_t>(count + i));
+  const ValueId moved = add_moved(Kind::kTranspose, add_moved(Kind::kReshape, from.data, parts), ints(order));
+  const ValueId joined = add_float(Kind::kMul, {divided, blocks}, core::BinaryOptions{});
+  const ValueId space = add_moved(Kind::kReshape, moved, joined);
+  // The crops in front (0) and behind (1), of all axes.
+  const ValueId list = computed_borders(from);
+  const auto crops = [&](size_t side) {
+    std::vector<int64_t> places;
+    for (size_t i = 0; i < count; ++i) places.push_back(static_cast<int64_t>(2 * i + side));
+    const ValueId listed = add_float(Kind::kGather, {list, ints(places)}, core::GatherOptions{});
+    std::vector<ValueId> of_axes = {ints(std::vector<int64_t>{0}), listed};
+    if (rank > count + 1) of_axes.push_back(ints(std::vector<int64_t>(rank - count - 1, 0)));
+    return add_float(Kind::kConcatenation, of_axes, core::ConcatOptions{.axis = 0});
+  };
+  const ValueId begin = crops(0), cut = add_float(Kind::kAdd, {begin, crops(1)}, core::BinaryOptions{});
+  const ValueId size = add_float(Kind::kSub, {joined, cut}, core::BinaryOptions{});
+  add(scope, Kind::kSlice, {space, begin, size}, {}, op.outputs);
+}
+
 void GraphImport::batch_to_space(SubgraphScope& scope, const tfl::Operator& op) {
   const Blocks from = blocks_of(scope, op);
+  if (from.is_open) return open_batch_to_space(scope, op, from);
   const size_t count = from.block.size();
   const bool has_batch = stream::is_static(from.shape[0]);
   if (has_batch && from.shape[0] % from.places != 0)

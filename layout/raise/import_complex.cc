@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 
 #include "layout/raise/families.h"
 #include "layout/raise/fourier.h"
@@ -70,8 +71,7 @@ void GraphImport::fourier_transform(SubgraphScope& scope, const tfl::Operator& o
   if (graph_.at(inputs[0]).dtype != DType::kFloat32 || from.size() < 2 || size->size() != 2 || (*size)[0] < 1 ||
       (*size)[1] < 1)
     malformed_model("its data are no images of FLOAT32, or its size is no height and width");
-  if (!stream::is_static(std::span(from).last(2)) || std::count_if(from.begin(), from.end(), core::is_symbol) > 1)
-    throw known_at_run_time("the size of its data");
+  if (!stream::is_static(std::span(from).last(2))) throw known_at_run_time("the size of its data");
   const core::Dim rows = from[from.size() - 2], columns = from.back();
   const int64_t height = (*size)[0], width = (*size)[1];
   Shape outer(from.begin(), from.end() - 2);
@@ -95,10 +95,19 @@ void GraphImport::fourier_transform(SubgraphScope& scope, const tfl::Operator& o
   const int64_t half = width / 2 + 1;
   const TensorType type{DType::kFloat32, {graph_.at(x).shape[0], height, half, 2}, std::nullopt};
   const ValueId made = add_custom(described, {x}, std::span(&type, 1))[0];
-  std::vector<int64_t> shape;
-  for (core::Dim dim : outer) shape.push_back(core::is_symbol(dim) ? -1 : dim);
-  shape.insert(shape.end(), {height, half, 2});
-  const ValueId result = add_moved(Kind::kReshape, made, ints(shape));
+  // The outer axes are those of the data. One open size is found by the reshape.
+  std::vector<int64_t> sizes_of_result;
+  for (core::Dim dim : outer) sizes_of_result.push_back(core::is_symbol(dim) ? -1 : dim);
+  sizes_of_result.insert(sizes_of_result.end(), {height, half, 2});
+  ValueId shape = ints(sizes_of_result);
+  if (std::count(sizes_of_result.begin(), sizes_of_result.end(), -1) > 1) {
+    std::vector<int64_t> places(outer.size());
+    std::iota(places.begin(), places.end(), 0);
+    const ValueId sizes = add_float(Kind::kGather, {extents_of(inputs[0]), ints(places)}, core::GatherOptions{});
+    const ValueId image = ints(std::vector<int64_t>{height, half, 2});
+    shape = add_float(Kind::kConcatenation, {sizes, image}, core::ConcatOptions{.axis = 0, .activation = {}});
+  }
+  const ValueId result = add_moved(Kind::kReshape, made, shape);
   const tfl::Tensor& tensor = scope.from.tensors[static_cast<size_t>(op.outputs[0])];
   Shape numbers = graph_.at(result).shape;
   numbers.pop_back();
@@ -120,11 +129,39 @@ void GraphImport::reshaped_complex(SubgraphScope& scope, const tfl::Operator& op
   if (kind == Kind::kReshape) take_shape_option(op, inputs);
   Shape shape = infer(kind, inputs, options_of(kind, op, inputs, tensor.dtype), 1)[0].shape;
   compare_shape(shape, tensor);
-  if (std::count_if(shape.begin(), shape.end(), core::is_symbol) > 1) throw known_at_run_time("several dimensions");
+  if (std::count_if(shape.begin(), shape.end(), core::is_symbol) > 1) {
+    scope.values[static_cast<size_t>(op.outputs[0])] = openly_reshaped(kind, op, x, inputs, shape);
+    return;
+  }
   for (core::Dim& dim : shape)
     if (core::is_symbol(dim)) dim = -1;
   shape.push_back(2);
   scope.values[static_cast<size_t>(op.outputs[0])] = add_moved(Kind::kReshape, x, ints(shape));
+}
+
+// Several of the dimensions are open: the operator itself, on an array with a last axis of 2. `shape`: of the numbers.
+ValueId GraphImport::openly_reshaped(Kind kind, const tfl::Operator& op, ValueId x, const Inputs& inputs, Shape shape) {
+  const size_t rank = graph_.at(x).shape.size() - 1;
+  if (kind == Kind::kReshape) {
+    const int64_t parts[] = {2};
+    const ValueId two = graph_.add_ints(parts, graph_.at(inputs[1]).dtype, {1});
+    const ValueId list =
+        add_float(Kind::kConcatenation, {inputs[1], two}, core::ConcatOptions{.axis = 0, .activation = {}});
+    return add_moved(Kind::kReshape, x, list);
+  }
+  if (kind == Kind::kExpandDims) {
+    const auto axis = graph_.ints(inputs[1]);
+    if (!axis || axis->size() != 1) throw known_at_run_time("an axis");
+    return add_moved(Kind::kExpandDims, x,
+                     ints(std::vector<int64_t>{front(static_cast<int>((*axis)[0]), rank + 1, "axis")}));
+  }
+  core::SqueezeOptions options = std::get<core::SqueezeOptions>(options_of(kind, op, inputs, DType::kFloat32));
+  if (options.dims.empty())
+    for (size_t axis = 0; axis < rank; ++axis)
+      if (graph_.at(x).shape[axis] == 1) options.dims.push_back(static_cast<int32_t>(axis));
+  for (int32_t& axis : options.dims) axis = front(axis, rank, "axis");
+  if (options.dims.size() + shape.size() != rank) throw known_at_run_time("the axes of one element");
+  return add_moved(Kind::kSqueeze, {x}, std::move(options));
 }
 
 void GraphImport::part_of_complex(SubgraphScope& scope, const tfl::Operator& op) {

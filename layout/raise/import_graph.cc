@@ -589,7 +589,11 @@ void GraphImport::add(SubgraphScope& scope, Kind kind, std::vector<ValueId> inpu
 
 ValueId GraphImport::add_float(Kind kind, std::vector<ValueId> inputs, Options options) {
   std::vector<TensorType> types = infer(kind, inputs, options, 1);
+  const std::optional<std::vector<core::Dim>>& known = types[0].contents;
+  if (known && stream::is_static(types[0].shape) && std::none_of(known->begin(), known->end(), core::is_symbol))
+    return graph_.add_ints(*known, types[0].dtype, types[0].shape);
   const ValueId id = graph_.add_value(types[0].dtype, std::move(types[0].shape));
+  graph_.at(id).contents = std::move(types[0].contents);
   graph_.at(id).producer = static_cast<core::OpId>(graph_.ops.size());
   graph_.add_op({.kind = kind,
                  .inputs = std::move(inputs),

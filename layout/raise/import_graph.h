@@ -198,6 +198,7 @@ class GraphImport {
   void l2_normalization(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
   void l2_pool(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
   void matrix_diagonal(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
+  void open_matrix_diagonal(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
   void quantize(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
   void rank(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
   void segment_sum(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
@@ -213,6 +214,7 @@ class GraphImport {
   bool complex_numbers(SubgraphScope& scope, const tfl::Operator& op);
   void fourier_transform(SubgraphScope& scope, const tfl::Operator& op);
   void reshaped_complex(SubgraphScope& scope, const tfl::Operator& op);
+  ValueId openly_reshaped(Kind kind, const tfl::Operator& op, ValueId x, const Inputs& inputs, Shape shape);
   void part_of_complex(SubgraphScope& scope, const tfl::Operator& op);
 
   // An op between two operators of the file that moves elements of a static shape.
@@ -220,15 +222,22 @@ class GraphImport {
   ValueId add_moved(Kind kind, std::vector<ValueId> inputs, Options options);
   ValueId ints(std::span<const int64_t> list);
 
-  // Data, block shape, and paddings or crops, all but the data constant.
+  // Data, block shape, and paddings or crops.
   struct Blocks {
-    ValueId data;
+    ValueId data, border_list;
     Shape shape;
     std::vector<int64_t> block, border;
+    bool is_open;    // sizes or borders are known at run time only, and `border` says nothing
     int64_t places;  // in a block
   };
   Blocks blocks_of(SubgraphScope& scope, const tfl::Operator& op);
 
+  // The extents as a list that the model computes.
+  ValueId extents_of(ValueId x);
+  // The borders as a list of one axis, of i32.
+  ValueId computed_borders(const Blocks& from);
+  void open_space_to_batch(SubgraphScope& scope, const tfl::Operator& op, const Blocks& from);
+  void open_batch_to_space(SubgraphScope& scope, const tfl::Operator& op, const Blocks& from);
   // Pads, then divides each axis into blocks, whose places come in front of the batch.
   void space_to_batch(SubgraphScope& scope, const tfl::Operator& op);
 
@@ -250,7 +259,7 @@ class GraphImport {
   void slice_with_other_axes(SubgraphScope& scope, const tfl::Operator& op);
   // In the place of ends that are counted from the begins, those that are counted from the first element.
   void take_offsets(const tfl::Operator& op, Inputs& inputs);
-  void computed_slice_of_first_axes(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
+  ValueId list_of_axes(ValueId list, std::span<const int64_t> places, int64_t other);
 
   // Its decomposition in its place.
   void composite(SubgraphScope& scope, const tfl::Operator& op, size_t index);

@@ -18,19 +18,16 @@ constexpr size_t kMostPlacesListed = 16;
 
 // The same slice with a place for each axis of the data.
 struct AllAxes {
-  std::vector<int64_t> begin, end, stride;
+  std::vector<int64_t> places;  // in the lists; behind them for an axis that is taken as a whole
   core::StridedSliceOptions options;
 
-  void add(int64_t from, int64_t to, int64_t step, bool open_begin, bool open_end, bool shrinks) {
-    const int bit = 1 << begin.size();
-    begin.push_back(from);
-    end.push_back(to);
-    stride.push_back(step);
+  void add(size_t place, bool open_begin, bool open_end, bool shrinks) {
+    const int bit = 1 << places.size();
+    places.push_back(static_cast<int64_t>(place));
     if (open_begin) options.begin_mask |= bit;
     if (open_end) options.end_mask |= bit;
     if (shrinks) options.shrink_axis_mask |= bit;
   }
-  void add_whole() { add(0, 0, 1, true, true, false); }
 };
 
 }  // namespace
@@ -45,14 +42,17 @@ bool GraphImport::has_other_axes(SubgraphScope& scope, const tfl::Operator& op) 
 void GraphImport::slice_with_other_axes(SubgraphScope& scope, const tfl::Operator& op) {
   const std::vector<ValueId> inputs = all_inputs(scope, op);
   if (inputs.size() != 4 || op.outputs.size() != 1) malformed_model("STRIDED_SLICE needs four inputs and one output");
-  const auto begin = graph_.ints(inputs[1]), end = graph_.ints(inputs[2]), stride = graph_.ints(inputs[3]);
-  if (!stride) throw known_at_run_time("an ellipsis or a new axis, and a stride");
   if (has_offsets(op))
     throw stream::Unsupported("option offset together with an ellipsis, a new axis or an axis that is not listed");
-  if (!begin || !end) return computed_slice_of_first_axes(scope, op, inputs);
-  const size_t listed = begin->size(), rank = graph_.at(inputs[0]).shape.size();
-  if (end->size() != listed || stride->size() != listed || listed > kMostPlacesListed)
-    malformed_model(fmt::format("lists of {}, {} and {} places", listed, end->size(), stride->size()));
+  for (size_t i = 1; i < inputs.size(); ++i) {
+    const Shape& list = graph_.at(inputs[i]).shape;
+    if (list.size() != 1) malformed_model(fmt::format("input {} is no list", i));
+    if (core::is_symbol(list[0])) throw known_at_run_time("the number of axes that are listed");
+  }
+  const auto places = [&](size_t i) { return static_cast<size_t>(graph_.at(inputs[i]).shape[0]); };
+  const size_t listed = places(1), rank = graph_.at(inputs[0]).shape.size();
+  if (places(2) != listed || places(3) != listed || std::max(listed, rank) > kMostPlacesListed)
+    malformed_model(fmt::format("lists of {}, {} and {} places", listed, places(2), places(3)));
   const auto from = std::get<core::StridedSliceOptions>(read_builtin_options(Kind::kStridedSlice, op));
   const int ellipsis = int_option(op, "ellipsis_mask"), news = int_option(op, "new_axis_mask");
   size_t taken = 0;  // axes of the data that are listed
@@ -75,18 +75,18 @@ void GraphImport::slice_with_other_axes(SubgraphScope& scope, const tfl::Operato
     if (core::has_bit(ellipsis, i)) {
       if (had_ellipsis) malformed_model("ellipsis_mask has several bits");
       had_ellipsis = true;
-      for (size_t axis = taken; axis < rank; ++axis, ++made) all.add_whole();
+      for (size_t axis = taken; axis < rank; ++axis, ++made) all.add(listed, true, true, false);
     } else if (core::has_bit(news, i)) {
       added.push_back(made++);
     } else {
       const bool shrinks = core::has_bit(from.shrink_axis_mask, i);
-      all.add((*begin)[i], (*end)[i], (*stride)[i], core::has_bit(from.begin_mask, i), core::has_bit(from.end_mask, i),
-              shrinks);
+      all.add(i, core::has_bit(from.begin_mask, i), core::has_bit(from.end_mask, i), shrinks);
       made += shrinks ? 0 : 1;
     }
   }
-  while (all.begin.size() < rank) all.add_whole();
-  std::vector<ValueId> parts = {inputs[0], ints(all.begin), ints(all.end), ints(all.stride)};
+  while (all.places.size() < rank) all.add(listed, true, true, false);
+  std::vector<ValueId> parts = {inputs[0]};
+  for (size_t i = 1; i < inputs.size(); ++i) parts.push_back(list_of_axes(inputs[i], all.places, i == 3 ? 1 : 0));
   if (added.empty()) return add(scope, Kind::kStridedSlice, std::move(parts), all.options, op.outputs);
   ValueId x = add_moved(Kind::kStridedSlice, std::move(parts), all.options);
   for (size_t i = 0; i + 1 < added.size(); ++i) x = add_moved(Kind::kExpandDims, x, ints(std::vector{added[i]}));
@@ -122,28 +122,26 @@ void GraphImport::take_offsets(const tfl::Operator& op, Inputs& inputs) {
   inputs[2] = ints(ends);
 }
 
-// Begins and ends that the model computes, of the first axes: zeros behind them, which the masks open.
-void GraphImport::computed_slice_of_first_axes(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs) {
-  if (int_option(op, "ellipsis_mask") != 0 || int_option(op, "new_axis_mask") != 0)
-    throw known_at_run_time("an ellipsis or a new axis, and a begin");
-  std::vector<int64_t> stride = *graph_.ints(inputs[3]);
-  const size_t listed = stride.size(), rank = graph_.at(inputs[0]).shape.size();
-  for (size_t i : {1, 2})
-    if (graph_.at(inputs[i]).shape != Shape{static_cast<core::Dim>(listed)} || listed > rank ||
-        rank > kMostPlacesListed)
-      malformed_model(fmt::format("{} strides, and a list of other size", listed));
-  auto options = std::get<core::StridedSliceOptions>(read_builtin_options(Kind::kStridedSlice, op));
-  for (size_t i = listed; i < rank; ++i) {
-    options.begin_mask |= 1 << i;
-    options.end_mask |= 1 << i;
+// The list's numbers at these places, of which that behind the list is `other`.
+ValueId GraphImport::list_of_axes(ValueId list, std::span<const int64_t> places, int64_t other) {
+  if (const auto known = graph_.ints(list)) {
+    std::vector<int64_t> all = *known, out;
+    all.push_back(other);
+    for (int64_t place : places) out.push_back(all[static_cast<size_t>(place)]);
+    return ints(out);
   }
-  const ValueId zeros = ints(std::vector<int64_t>(rank - listed, 0));
-  const auto extended = [&](ValueId list) {
-    return add_moved(Kind::kConcatenation, {list, zeros}, core::ConcatOptions{.axis = 0, .activation = {}});
-  };
-  stride.resize(rank, 1);
-  add(scope, Kind::kStridedSlice, {inputs[0], extended(inputs[1]), extended(inputs[2]), ints(stride)}, options,
-      op.outputs);
+  const auto listed = static_cast<size_t>(graph_.at(list).shape[0]);
+  // Where the list is of the first axes, the numbers of the others stand behind it.
+  bool are_first = listed <= places.size();
+  for (size_t i = 0; are_first && i < places.size(); ++i)
+    are_first = places[i] == static_cast<int64_t>(std::min(i, listed));
+  const std::vector<int64_t> others(are_first ? places.size() - listed : 1, other);
+  const ValueId behind = graph_.add_ints(others, graph_.at(list).dtype, {static_cast<core::Dim>(others.size())});
+  const ValueId all = others.empty() ? list
+                                     : add_float(Kind::kConcatenation, {list, behind},
+                                                 core::ConcatOptions{.axis = 0, .activation = {}});
+  if (are_first) return all;
+  return add_float(Kind::kGather, {all, ints(places)}, core::GatherOptions{});
 }
 
 }  // namespace lowtide::layout

@@ -182,8 +182,9 @@ void GraphImport::matrix_diagonal(SubgraphScope& scope, const tfl::Operator& op,
   if (matrix.size() != listed.size() + 1)
     malformed_model(fmt::format("a diagonal of {} axes for a matrix of {}", listed.size(), matrix.size()));
   const core::Dim rows = matrix[matrix.size() - 2], columns = matrix.back();
-  if (core::is_symbol(rows) || core::is_symbol(columns)) throw known_at_run_time("the size of a matrix");
-  if (listed.back() != std::min(rows, columns))
+  const bool is_open = core::is_symbol(rows) || core::is_symbol(columns);
+  if (is_open) return open_matrix_diagonal(scope, op, inputs);
+  if (!may_be_equal(listed.back(), std::min(rows, columns)))
     malformed_model(fmt::format("a diagonal of {} elements of a matrix of {} x {}", listed.back(), rows, columns));
   const auto places = [&](core::Dim count, Shape shape) {
     count_made_bytes(sizeof(int32_t) * static_cast<uint64_t>(count));
@@ -198,17 +199,45 @@ void GraphImport::matrix_diagonal(SubgraphScope& scope, const tfl::Operator& op,
   add(scope, Kind::kSelectV2, {is_on, wide, rest}, {}, op.outputs);
 }
 
+// As above, with places that are counted at run time. A place behind the last row has no element of its own.
+void GraphImport::open_matrix_diagonal(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs) {
+  const bool is_set = inputs.size() == 2;
+  const ValueId diagonal = inputs.back();
+  const auto last = static_cast<int64_t>(graph_.at(diagonal).shape.size()) - 1;
+  const auto extent = [&](ValueId x, int64_t axis) {
+    const ValueId place = graph_.add_ints(std::span(&axis, 1), DType::kInt32, {});
+    return add_float(Kind::kGather, {extents_of(x), place}, core::GatherOptions{});
+  };
+  const auto places = [&](ValueId count) {
+    return add_float(Kind::kRange, {number(0, DType::kInt32), count, number(1, DType::kInt32)}, {});
+  };
+  const ValueId rows = places(extent(inputs[0], last)), columns = is_set ? places(extent(inputs[0], last + 1)) : rows;
+  const ValueId is_on =
+      add_float(Kind::kEqual, {add_moved(Kind::kExpandDims, rows, ints(std::vector<int64_t>{1})), columns}, {});
+  ValueId listed = diagonal;
+  const Shape& matrix = graph_.at(inputs[0]).shape;
+  if (is_set && matrix[matrix.size() - 2] != matrix.back()) {
+    const ValueId end =
+        add_float(Kind::kSub, {extent(diagonal, last), number(1, DType::kInt32)}, core::BinaryOptions{});
+    const ValueId elements = add_float(Kind::kMinimum, {columns, end}, {});
+    listed = add_moved(Kind::kGather, {diagonal, elements},
+                       core::GatherOptions{.axis = static_cast<int>(last), .batch_dims = 0});
+  }
+  const ValueId wide = add_moved(Kind::kExpandDims, listed, ints(std::vector{last}));
+  const ValueId rest = is_set ? inputs[0] : number(0, graph_.at(diagonal).dtype);
+  add(scope, Kind::kSelectV2, {is_on, wide, rest}, {}, op.outputs);
+}
+
 void GraphImport::rank(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs) {
   const int64_t axes[] = {graph_.at(inputs[0]).rank()};
   scope.values[static_cast<size_t>(op.outputs[0])] = graph_.add_ints(axes, DType::kInt32, {});
 }
 
-// The segments rise, so the last one says how many there are.
+// The highest segment says how many there are.
 void GraphImport::segment_sum(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs) {
   const core::Value& segments = graph_.at(inputs[1]);
-  if (segments.rank() != 1 || core::is_symbol(segments.shape[0]) || segments.shape[0] < 1)
-    throw Unsupported("segments that are no list of a known size");
-  const int64_t last = segments.shape[0] - 1;
+  if (segments.rank() != 1) malformed_model("its segments are no list");
+  if (segments.shape[0] == 0) throw Unsupported("no segments");
   ValueId count = kAbsent;
   if (const auto known = graph_.ints(inputs[1])) {
     if (!std::is_sorted(known->begin(), known->end()) || known->front() < 0)
@@ -217,8 +246,8 @@ void GraphImport::segment_sum(SubgraphScope& scope, const tfl::Operator& op, con
       malformed_model(fmt::format("segment {}: their number does not fit 32 bits", known->back()));
     count = ints(std::vector{known->back() + 1});
   } else {
-    const ValueId place = ints(std::vector{last});
-    const ValueId highest = add_float(Kind::kGather, {inputs[1], place}, core::GatherOptions{});
+    const ValueId highest =
+        add_float(Kind::kReduceMax, {inputs[1], ints(std::vector<int64_t>{0})}, core::ReduceOptions{.keep_dims = true});
     count = add_float(Kind::kAdd, {highest, ints(std::vector{int64_t{1}})}, core::BinaryOptions{});
   }
   add(scope, Kind::kUnsortedSegmentSum, {inputs[0], inputs[1], count}, {}, op.outputs);

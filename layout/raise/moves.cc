@@ -213,6 +213,17 @@ std::vector<int64_t> mirrored(int64_t extent, int64_t before, int64_t after) {
   return out;
 }
 
+// The same of an axis of any size: its first and its last elements backwards, in front of it and behind.
+std::string joined_mirrors(Raising& r, const std::string& x, int64_t axis, int64_t before, int64_t after) {
+  const auto backwards = [&](int64_t from, int64_t to) {
+    return r.node("Slice", {x, r.int64_list({from}), r.int64_list({to}), r.int64_list({axis}), r.int64_list({-1})});
+  };
+  Names parts = {x};
+  if (before > 0) parts.insert(parts.begin(), backwards(before - 1, -Raising::kToTheEnd));
+  if (after > 0) parts.push_back(backwards(-1, -after - 1));
+  return r.node("Concat", std::move(parts), {attribute("axis", axis)});
+}
+
 void raise_mirror_pad(Raising& r) {
   if (r.in(0).rank() == 0) return r.give_copy();
   if (!r.options<core::MirrorPadOptions>().symmetric) {
@@ -228,9 +239,14 @@ void raise_mirror_pad(Raising& r) {
   for (size_t axis = 0; axis < r.in(0).shape.size(); ++axis) {
     const int64_t before = pads[2 * axis], after = pads[2 * axis + 1];
     if (before == 0 && after == 0) continue;
-    const int64_t extent = r.need_static(r.in(0).shape[axis], "the size of an axis that is mirrored is");
-    if (before < 0 || after < 0 || before > extent || after > extent || extent > kMostPlaces)
+    const core::Dim extent = r.in(0).shape[axis];
+    const bool is_open = core::is_symbol(extent);
+    if (before < 0 || after < 0 || (!is_open && (before > extent || after > extent)))
       r.unsupported(fmt::format("{} and {} mirrored elements of an axis of {}", before, after, extent));
+    if (is_open || extent > kMostPlaces) {
+      made = joined_mirrors(r, made, static_cast<int64_t>(axis), before, after);
+      continue;
+    }
     made = r.node("Gather", {made, r.int64_list(mirrored(extent, before, after))},
                   {attribute("axis", static_cast<int64_t>(axis))});
   }

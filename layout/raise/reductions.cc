@@ -57,6 +57,16 @@ void raise_mean_of_integers(Raising& r) {
   r.give_stored(r.cast(r.node("Div", {reduced_along(r, "ReduceSum", x, axes), count}), r.out().dtype));
 }
 
+// ONNX Runtime's sum of i32 saturates, LiteRT's wraps, as a Cast of one of i64 does. (That of i64 is a sum of doubles:
+// exact up to 2^53.)
+bool is_sum_that_wraps(const Raising& r) {
+  return r.op.kind == Kind::kSum && r.in(0).dtype == DType::kInt32 && !r.in(0).quantization;
+}
+std::string terms(Raising& r) { return is_sum_that_wraps(r) ? r.cast(r.stored(0), DType::kInt64) : r.real(0); }
+void give_reduced(Raising& r, const std::string& made) {
+  r.give(is_sum_that_wraps(r) ? r.cast(made, DType::kInt32) : made);
+}
+
 // Of no elements ONNX Runtime and LiteRT give different results, but for sums and products.
 void refuse_extent_of_zero(Raising& r) {
   const Shape& shape = r.in(0).shape;
@@ -75,7 +85,7 @@ void raise_reduction(Raising& r) {
   if (!r.ints(1)) {
     if (stream::is_integer(r.in(0).dtype) && !r.in(0).quantization && r.op.kind == Kind::kMean)
       r.unsupported("the mean of integers along axes that the model computes");
-    return r.give(reduced_along_computed(r, kType, r.real(0)));
+    return give_reduced(r, reduced_along_computed(r, kType, terms(r)));
   }
   const std::vector<int64_t> axes = reduced_axes(r);
   const bool is_ordered = r.op.kind == Kind::kReduceMax || r.op.kind == Kind::kReduceMin;
@@ -85,7 +95,8 @@ void raise_reduction(Raising& r) {
   if (axes.empty() && r.op.kind == Kind::kReduceProd) return r.give_stored(r.node("Identity", {r.stored(0)}));
   const bool is_real = stream::is_float(r.in(0).dtype) || r.in(0).quantization;
   if (r.op.kind == Kind::kMean && !is_real) return raise_mean_of_integers(r);
-  r.give(axes.empty() ? r.real(0) : reduced_along(r, kType, r.real(0), axes));
+  if (axes.empty()) return r.give(r.real(0));
+  give_reduced(r, reduced_along(r, kType, terms(r), axes));
 }
 
 // Of truth values, which ONNX's reductions do not take.

@@ -344,3 +344,16 @@ def test_a_product_of_fractions_of_16_bits(kind, tmp_path):
 def test_a_product_of_16_bits_by_other_scales_is_refused(kind, scale, result_scale, zero, tmp_path):
     product_of_fractions(tmp_path / "m.tflite", kind, scale, result_scale, zero)
     refused(tmp_path / "m.tflite", "integers with a scale, which LiteRT's kernel does not look at")
+
+
+@pytest.mark.parametrize("computed", [False, True], ids=["known axes", "computed axes"])
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_sum_of_integers_wraps(computed, keep, tmp_path):
+    m = Model()
+    x = m.input((4, 5, 3), "i32")
+    axes = m.input((2,), "i32") if computed else m.constant([0, -1], "i32")
+    y = m.op("SUM", [x, axes], (1, 5, 1) if keep else (5,), "i32", options=("ReducerOptions", {"keepDims": keep}))
+    m.write(tmp_path / "m.tflite", [y])
+    numbers = np.random.default_rng(3).integers(-(2**31), 2**31, (4, 5, 3)).astype(np.int32)
+    numbers[:, 0], numbers[:, 1] = 2**30, -(2**30)
+    agrees(tmp_path / "m.tflite", values=[numbers] + [np.int32([0, 2])] * computed)

@@ -9,7 +9,7 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 
-from tests.raised.judge_raised import agrees, raised, result
+from tests.raised.judge_raised import agrees, agrees_at, raised, result
 from tests.raised.tflite_models import Model
 
 
@@ -59,6 +59,42 @@ def test_slices_whose_lists_are_computed(masks, stride, tmp_path):
         wanted = result(interpreter, interpreter.get_output_details()[0])
         (made,) = session.run(None, dict(zip(names, values, strict=True)))
         assert made.shape == wanted.shape and np.array_equal(made, wanted), (begin, end, step)
+
+
+# Each: the masks, the shape of the result, and begins, ends and strides for a place that is given at run time.
+OTHER_AXES = {
+    "x[..., i]": ({"ellipsisMask": 1, "shrinkAxisMask": 2}, lambda i: ([0, i], [0, i + 1], [1, 1])),
+    "x[..., i:, i, None]": (
+        {"ellipsisMask": 1, "endMask": 2, "shrinkAxisMask": 4, "newAxisMask": 8},
+        lambda i: ([0, i, i, 0], [0, 0, i + 1, 0], [1, 1, 1, 1]),
+    ),
+    "x[:, i, ..., i:]": (
+        {"beginMask": 1, "endMask": 9, "shrinkAxisMask": 2, "ellipsisMask": 4},
+        lambda i: ([0, i, 0, i], [0, i + 1, 0, 0], [1, 1, 1, 1]),
+    ),
+    "x[None, i:, i]": (
+        {"newAxisMask": 1, "endMask": 2, "shrinkAxisMask": 4},
+        lambda i: ([0, i, i], [0, 0, i + 1], [1, 1, 1]),
+    ),
+    "x[::i, 1:4:2]": ({"beginMask": 1, "endMask": 1}, lambda i: ([0, 1], [0, 4], [2 if i > 0 else -1, 2])),
+    "x[..., ::i]": ({"ellipsisMask": 1, "beginMask": 2, "endMask": 2}, lambda i: ([0, 0], [0, 0], [1, i or 1])),
+}
+
+
+@pytest.mark.parametrize("form", OTHER_AXES)
+def test_computed_lists_that_name_other_axes(form, tmp_path):
+    """What an index stands for follows from the masks, which are known."""
+    masks, lists_for = OTHER_AXES[form]
+    m = Model()
+    x = m.input((4, 5, 6, 7))
+    computed = 3 if "::i" in form else 2
+    lists = [m.input((len(lists_for(0)[0]),), "i32") for _ in range(computed)]
+    lists += [m.constant(known, "i32") for known in lists_for(0)[computed:]]
+    y = m.op("STRIDED_SLICE", [x, *lists], (1,), options=("StridedSliceOptions", masks), version=4)
+    m.write(tmp_path / "m.tflite", [y])
+    data = random(4, 5, 6, 7)
+    runs = [[data, *(np.int32(numbers) for numbers in lists_for(i)[:computed])] for i in (-3, -1, 0, 2)]
+    agrees_at(tmp_path / "m.tflite", runs)
 
 
 @pytest.mark.parametrize("shape", [(1, 3, 1, 5), (2, 3, 1, 5), (1, 3, 4, 5)])

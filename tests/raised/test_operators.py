@@ -86,7 +86,7 @@ def test_transpose_conv(size, made, kernel, stride, padding, tmp_path):
     fields = {"padding": padding, "strideH": stride, "strideW": stride}
     y = m.op("TRANSPOSE_CONV", [shape, weights, x], (2, made, made, 5), options=("TransposeConvOptions", fields))
     m.write(tmp_path / "m.tflite", [y])
-    agrees(tmp_path / "m.tflite")
+    assert "Slice" not in operators(agrees(tmp_path / "m.tflite"))
 
 
 @pytest.mark.parametrize("kind", ["RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"])
