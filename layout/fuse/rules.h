@@ -25,7 +25,8 @@ struct FuseRule {
 
 std::span<const FuseRule> identity_rules();         // identity.cc: ops that give an operand back
 std::span<const FuseRule> transpose_rules();        // transpose.cc: behind ops to be fused, merged with each other
-std::span<const FuseRule> matmul_rules();           // matmul.cc: flatten into weights, transpose into an adj flag
+std::span<const FuseRule> flatten_rules();          // flatten.cc: the order of flattened elements into weights
+std::span<const FuseRule> matmul_rules();           // matmul.cc: transpose into an adj flag
 std::span<const FuseRule> grouped_queries_rules();  // grouped_queries.cc: heads of keys that several of queries share
 std::span<const FuseRule> split_heads_rules();      // split_heads.cc: queries, keys and values before heads are moved
 std::span<const FuseRule> pixel_shuffle_rules();    // pixel_shuffle.cc: to DEPTH_TO_SPACE

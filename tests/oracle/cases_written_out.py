@@ -55,3 +55,72 @@ CASES.append(
         ranges=RANGES,
     )
 )
+
+# Conv, then a flatten into a layer; f16 and integers between them.
+CONV = "c = Conv<pads=[1,1,1,1]>(x, w) "
+LAYER = "f = Flatten(k) y = Gemm<transB=1>(f, v, b)"
+GRID = {"s": np.float32(0.03), "z": np.uint8(100)}
+FLAT = {"w": (6, 4, 3, 3), "v": (7, 90), "b": (7,)}
+for name, body, weights in (
+    ("rounded", CONV + "h = Cast<to=10>(c) k = Cast<to=1>(h) " + LAYER, {}),
+    (
+        "rounded_behind",
+        CONV + "g = Flatten(c) h = Cast<to=10>(g) k = Cast<to=1>(h) f = Relu(k) y = Gemm<transB=1>(f, v, b)",
+        {},
+    ),
+    ("on_a_grid", CONV + "h = QuantizeLinear(c, s, z) k = DequantizeLinear(h, s, z) " + LAYER, GRID),
+    (
+        "on_a_grid_behind",
+        CONV + "g = Flatten(c) h = QuantizeLinear(g, s, z) f = DequantizeLinear(h, s, z) y = Gemm<transB=1>(f, v, b)",
+        GRID,
+    ),
+    (
+        "on_grids_of_each",
+        CONV + "g = Flatten(c) h = QuantizeLinear(g, s, z) f = DequantizeLinear(h, s, z) y = Gemm<transB=1>(f, v, b)",
+        {"s": np.linspace(0.02, 0.05, 90, dtype=np.float32), "z": np.full(90, 100, np.uint8)},
+    ),
+    ("seen", CONV + "h = Cast<to=10>(c) k = Cast<to=1>(h) e = Exp(k) " + LAYER + " o = Sigmoid(k)", {}),
+):
+    CASES.append(
+        Case(
+            f"written_out/flatten_{name}",
+            f"float{X} x",
+            body,
+            {**FLAT, **weights},
+            outputs="y, o" if name == "seen" else "y",
+            tolerance=5e-3 if "grid" in name else 1e-3,
+        )
+    )
+
+# Integers from the image to the layer, whose weights have one scale or one for each output.
+INTEGERS = (
+    "xq = QuantizeLinear(x, sx, zx) xd = DequantizeLinear(xq, sx, zx) wd = DequantizeLinear(wq, sw, zw) "
+    "c = Conv<pads=[1,1,1,1]>(xd, wd) cq = QuantizeLinear(c, sx, zx) cd = DequantizeLinear(cq, sx, zx) "
+    "f = Flatten(cd) fq = QuantizeLinear(f, sx, zx) fd = DequantizeLinear(fq, sx, zx) "
+    "vd = DequantizeLinear<axis=0>(vq, sv, zv) g = Gemm<transB=1>(fd, vd) gq = QuantizeLinear(g, sg, zx) "
+    "y = DequantizeLinear(gq, sg, zx)"
+)
+RNG = np.random.default_rng(0)
+for name, scales, zeros in (
+    ("", np.float32(0.01), np.int8(0)),
+    ("_of_each", np.linspace(0.005, 0.02, 7, dtype=np.float32), np.zeros(7, np.int8)),
+):
+    CASES.append(
+        Case(
+            f"written_out/flatten_of_integers{name}",
+            f"float{X} x",
+            INTEGERS,
+            {
+                "sx": np.float32(0.03),
+                "zx": np.int8(-3),
+                "wq": RNG.integers(-60, 60, (6, 4, 3, 3)).astype(np.int8),
+                "sw": np.float32(0.005),
+                "zw": np.int8(0),
+                "vq": RNG.integers(-60, 60, (7, 90)).astype(np.int8),
+                "sv": scales,
+                "zv": zeros,
+                "sg": np.float32(0.1),
+            },
+            steps=1,
+        )
+    )
