@@ -5,7 +5,7 @@ misses. And flattens of images behind which other ops than the layer stand.
 
 import numpy as np
 
-from tests.support.case import Case
+from tests.support.case import Case, f32
 
 CASES = []
 X = "[1,4,3,5]"
@@ -53,6 +53,30 @@ CASES.append(
         ROUNDED["hard_swish"][0],
         {k: np.float32(np.float16(v)) for k, v in ROUNDED["hard_swish"][1].items()},
         ranges=RANGES,
+    )
+)
+
+# The factor 0.5 is in the weights behind, or missing, or another.
+BEND = "d = Div(x, r) e = Erf(d) a = Add(e, o) "
+TANH = "p = Mul(x, x) q = Mul(p, x) c = Mul(q, k) s = Add(x, c) d = Mul(s, r) e = Tanh(d) a = Add(e, o) "
+ERF = {"r": np.float32(2**0.5), "o": f32(1)}
+CUBIC = {"k": np.float32(0.044715), "r": np.float32((2 / np.pi) ** 0.5), "o": f32(1)}
+for name, body, weights in (
+    ("conv_behind", BEND + "m = Mul(x, a) y = Conv(m, w)", {**ERF, "w": (6, 4, 1, 1)}),
+    ("alone", BEND + "y = Mul(a, x)", ERF),
+    ("other_factor", BEND + "m = Mul(x, a) y = Mul(m, h)", {**ERF, "h": np.float32(0.3)}),
+    ("tanh", TANH + "y = Mul(x, a)", CUBIC),
+    ("of_another", BEND + "n = Neg(x) y = Mul(n, a)", ERF),
+):
+    CASES.append(Case(f"written_out/gelu_without_half_{name}", f"float{X} x", body, weights, ranges=RANGES))
+CASES.append(
+    Case(
+        "written_out/gelu_product_used_twice",
+        f"float{X} x",
+        BEND + "m = Mul(x, a) z = Mul(m, h) y = Sigmoid(m)",
+        {**ERF, "h": np.float32(0.5)},
+        ranges=RANGES,
+        outputs="y, z",
     )
 )
 
