@@ -18,7 +18,7 @@ void fuse(core::Graph& graph) {
         pixel_shuffle_rules(), reshape_rules(),      lead_axes_rules(),  merged_axes_rules(),
         pad_rules(),           repeat_rules(),       scale_rules(),      scale_upwards_rules(),
         affine_rules(),        small_factor_rules(), nan_guard_rules(),  reciprocal_root_rules(),
-        negated_part_rules(),  activation_rules()})
+        negated_part_rules(),  prelu_rules(),        activation_rules()})
     for (const FuseRule& row : family) rules[row.kind].push_back(row.rule);
   core::apply_rules(graph, [&](Kind kind) {
     auto found = rules.find(kind);

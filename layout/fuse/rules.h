@@ -44,6 +44,7 @@ std::span<const FuseRule> reciprocal_root_rules();  // reciprocal_root.cc: RSQRT
 std::span<const FuseRule> negated_part_rules();     // negated_part.cc: a NEG before a product with a table
 std::span<const FuseRule> hard_swish_rules();       // hard_swish.cc
 std::span<const FuseRule> gelu_rules();             // gelu.cc
+std::span<const FuseRule> prelu_rules();            // prelu.cc
 std::span<const FuseRule> activation_rules();       // activation.cc
 
 }  // namespace lowtide::layout

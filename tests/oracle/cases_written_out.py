@@ -80,6 +80,41 @@ CASES.append(
     )
 )
 
+KERAS = "p = Relu(x) n = Neg(x) r = Relu(n) m = Mul(r, a) y = Add(p, m)"
+LINES = "s = Mul(x, p) b = Abs(x) t = Mul(b, q) y = Add(s, t)"
+ABOUT_ONE_SLOPE = {"p": np.float32(0.6), "q": np.float32(0.4)}
+for name, body, weights in (
+    ("keras", KERAS, {"a": (4, 1, 1)}),
+    ("keras_of_rows", KERAS, {"a": (5,)}),
+    ("keras_each", KERAS, {"a": (4, 3, 5)}),
+    ("keras_one", KERAS, {"a": np.float32(-0.3)}),
+    ("difference", "p = Relu(x) n = Neg(x) r = Relu(n) m = Mul(a, r) y = Sub(p, m)", {"a": (4, 1, 1)}),
+    ("negated", "p = Relu(x) n = Neg(x) r = Relu(n) g = Neg(r) m = Mul(g, a) y = Add(m, p)", {"a": (4, 1, 1)}),
+    (
+        "max_and_min",
+        "p = Max(x, z) r = Min(z, x) m = Mul(r, a) y = Add(m, p)",
+        {"z": np.float32(0), "a": (4, 1, 1)},
+    ),
+    (
+        "tensorflow",
+        "p = Relu(x) b = Abs(x) d = Sub(x, b) m = Mul(d, a) h = Mul(m, k) y = Add(p, h)",
+        {"a": (4, 1, 1), "k": np.float32(0.5)},
+    ),
+    ("of_a_conv", "x2 = Conv(x, w) " + KERAS.replace("(x)", "(x2)"), {"w": (6, 4, 1, 1), "a": (6, 1, 1)}),
+    ("of_lines", LINES, ABOUT_ONE_SLOPE),
+    ("of_steeper_lines", LINES, {"p": np.float32(0.6), "q": np.float32(0.6)}),
+    ("larger_slopes", KERAS, {"a": (2, 4, 1, 1)}),
+    ("of_another", "p = Relu(x) x3 = Exp(x) n = Neg(x3) r = Relu(n) m = Mul(r, a) y = Add(p, m)", {"a": (4, 1, 1)}),
+    ("minuend", "p = Relu(x) n = Neg(x) r = Relu(n) m = Mul(r, a) y = Sub(m, p)", {"a": (4, 1, 1)}),
+):
+    CASES.append(Case(f"written_out/prelu_{name}", f"float{X} x", body, weights, ranges=RANGES))
+CASES.append(Case("written_out/prelu_of_rank_5", "float[2,4,3,1,5] x", KERAS, {"a": (4, 1, 1, 1)}, ranges=RANGES))
+CASES.append(
+    Case(
+        "written_out/prelu_of_unknown_extents", "float[N,4,H,5] x", KERAS, {"a": (4, 1, 1)}, shapes={"x": (2, 4, 3, 5)}
+    )
+)
+
 # Conv, then a flatten into a layer; f16 and integers between them.
 CONV = "c = Conv<pads=[1,1,1,1]>(x, w) "
 LAYER = "f = Flatten(k) y = Gemm<transB=1>(f, v, b)"
