@@ -124,6 +124,8 @@ class Graph {
   std::shared_ptr<std::set<Dim>> batches = std::make_shared<std::set<Dim>>();
   // Adds the extents of an input of the model to both.
   void add_chosen_extents(const Shape& input);
+  // f16 and bf16, where the ONNX model has such values: constants may be rounded to them. Shared as the others are.
+  std::shared_ptr<std::set<DType>> halves = std::make_shared<std::set<DType>>();
   stream::Budget& budget;  // for the early evaluation of small constants
   // What products of constants may still take in all, when they are folded. The main graph of a model gets some; a
   // small file could ask for hours otherwise.

@@ -72,6 +72,7 @@ SubgraphBuilder::SubgraphBuilder(Model& model, Builder& around, std::string name
   graph_->reductions_left = around.graph.reductions_left;
   graph_->chosen_extents = around.graph.chosen_extents;
   graph_->batches = around.graph.batches;
+  graph_->halves = around.graph.halves;
   graph_->add_origin(around.graph.origins[around.origin], around.graph.origin_operator(around.origin));
   builder_.origin = 1;
 }

@@ -3,6 +3,8 @@
 //
 //     x * 0.5 * (1 + erf(x / sqrt 2))                              factors in any order, / sqrt 2 or * 0.7071
 //     x * 0.5 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 * x^3)))      x^3 as a power or as products
+//
+// Without the factor 0.5, which onnxsim multiplies into the weights behind, it is two times a GELU.
 #include <array>
 #include <cmath>
 
@@ -12,23 +14,30 @@
 namespace lowtide::layout {
 namespace {
 
+// A value that is a GELU of some x, times a number.
+struct Multiple {
+  ValueId value;
+  double factor;
+};
+
 // Finds the Gelu x * 0.5 * one_plus, its factors in any order, from `one_plus` = 1 + erf(..).
-std::optional<ValueId> product_below(Rewriter& rewriter, ValueId one_plus, ValueId x) {
+std::optional<Multiple> product_below(Rewriter& rewriter, ValueId one_plus, ValueId x) {
   const OpId first = sole_user(rewriter, one_plus, Kind::kMul);
   if (first < 0) return std::nullopt;
   auto factor = other_input(rewriter, first, one_plus);
   if (!factor) return std::nullopt;
   const ValueId product = rewriter.op(first).outputs[0];
-  if (scaled(rewriter, *factor, 0.5) == x) return product;
+  if (scaled(rewriter, *factor, 0.5) == x) return Multiple{product, 1};
   if (*factor == x) {
     const OpId half = sole_user(rewriter, product, Kind::kMul) >= 0 ? sole_user(rewriter, product, Kind::kMul)
                                                                     : sole_user(rewriter, product, Kind::kDiv);
     if (half >= 0 && scaled(rewriter, rewriter.op(half).outputs[0], 0.5) == product)
-      return rewriter.op(half).outputs[0];
+      return Multiple{rewriter.op(half).outputs[0], 1};
+    return Multiple{product, 2};
   }
   if (is_scalar(rewriter, *factor, 0.5)) {
     const OpId last = sole_user(rewriter, product, Kind::kMul);
-    if (last >= 0 && other_input(rewriter, last, product) == x) return rewriter.op(last).outputs[0];
+    if (last >= 0 && other_input(rewriter, last, product) == x) return Multiple{rewriter.op(last).outputs[0], 1};
   }
   return std::nullopt;
 }
@@ -39,12 +48,13 @@ bool replace_by_gelu(Rewriter& rewriter, OpId inner, ValueId x, bool approximate
   if (add < 0) return false;
   auto one = other_input(rewriter, add, value);
   if (!one || !is_scalar(rewriter, *one, 1)) return false;
-  auto result = product_below(rewriter, rewriter.op(add).outputs[0], x);
-  if (!result || rewriter.value(*result).shape != rewriter.value(x).shape) return false;
+  const auto result = product_below(rewriter, rewriter.op(add).outputs[0], x);
+  if (!result || rewriter.value(result->value).shape != rewriter.value(x).shape) return false;
   rewriter.b.origin = rewriter.op(inner).origin;
-  const Val made = rewriter.b.gelu({x}, approximate);
+  Val made = rewriter.b.gelu({x}, approximate);
+  if (result->factor != 1) made = rewriter.b.mul(made, result->factor);
   rewriter.note_new_ops();
-  rewriter.replace(*result, made.id);
+  rewriter.replace(result->value, made.id);
   return true;
 }
 

@@ -25,7 +25,8 @@ struct FuseRule {
 
 std::span<const FuseRule> identity_rules();         // identity.cc: ops that give an operand back
 std::span<const FuseRule> transpose_rules();        // transpose.cc: behind ops to be fused, merged with each other
-std::span<const FuseRule> matmul_rules();           // matmul.cc: flatten into weights, transpose into an adj flag
+std::span<const FuseRule> flatten_rules();          // flatten.cc: the order of flattened elements into weights
+std::span<const FuseRule> matmul_rules();           // matmul.cc: transpose into an adj flag
 std::span<const FuseRule> grouped_queries_rules();  // grouped_queries.cc: heads of keys that several of queries share
 std::span<const FuseRule> split_heads_rules();      // split_heads.cc: queries, keys and values before heads are moved
 std::span<const FuseRule> pixel_shuffle_rules();    // pixel_shuffle.cc: to DEPTH_TO_SPACE
@@ -43,6 +44,7 @@ std::span<const FuseRule> reciprocal_root_rules();  // reciprocal_root.cc: RSQRT
 std::span<const FuseRule> negated_part_rules();     // negated_part.cc: a NEG before a product with a table
 std::span<const FuseRule> hard_swish_rules();       // hard_swish.cc
 std::span<const FuseRule> gelu_rules();             // gelu.cc
+std::span<const FuseRule> prelu_rules();            // prelu.cc
 std::span<const FuseRule> activation_rules();       // activation.cc
 
 }  // namespace lowtide::layout

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "layout/core/builtin.h"
+#include "stream/recipe/halves.h"
 
 namespace lowtide::layout {
 namespace {
@@ -17,12 +18,29 @@ std::optional<double> scalar(Rewriter& rewriter, ValueId id) {
   return numbers ? std::optional((*numbers)[0]) : std::nullopt;
 }
 
+template <typename Half>
+bool holds(double number) {
+  const auto as_float = static_cast<float>(number);
+  return stream::computed(stream::stored<Half>(as_float)) == as_float;
+}
+
+// Whether a model with halves stores the wanted number as this one. A model in f32 says what it means with more digits:
+// its numbers are not taken for others.
+bool is_rounded_to_a_half(const core::Graph& graph, double number, double wanted) {
+  constexpr double kHalfOfF16 = 0x1p-11, kHalfOfBF16 = 0x1p-8;  // of the last bit, by the smallest number
+  const auto is_near = [&](double last) { return std::abs(number - wanted) <= (kSame + last) * std::abs(wanted); };
+  return (graph.halves->contains(core::DType::kFloat16) && is_near(kHalfOfF16) && holds<stream::Half>(number)) ||
+         (graph.halves->contains(core::DType::kBFloat16) && is_near(kHalfOfBF16) && holds<stream::BFloat16>(number));
+}
+
 }  // namespace
 
 bool is_scalar(Rewriter& rewriter, ValueId id, double wanted) {
-  const double allowed = wanted * 2 == std::round(wanted * 2) ? 0 : kSame * std::abs(wanted);
-  auto number = scalar(rewriter, id);
-  return number && std::abs(*number - wanted) <= allowed;
+  const auto number = scalar(rewriter, id);
+  if (!number) return false;
+  if (wanted * 2 == std::round(wanted * 2)) return *number == wanted;
+  return std::abs(*number - wanted) <= kSame * std::abs(wanted) ||
+         is_rounded_to_a_half(rewriter.graph, *number, wanted);
 }
 
 const Op* plain_producer(Rewriter& rewriter, ValueId id) {

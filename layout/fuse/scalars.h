@@ -9,7 +9,8 @@
 namespace lowtide::layout {
 
 // Whether the value is a constant with one element equal to the given number: exactly for numbers such as 1 and 0.5, to
-// four digits for others, because exporters write roots and fitted constants with few digits.
+// four digits for others, because exporters write roots and fitted constants with few digits. In a model that has f16
+// or bf16, also the number that is nearest to it there.
 bool is_scalar(Rewriter& rewriter, ValueId id, double wanted);
 
 // The producer of a value; null when there is none or an activation is fused into it.

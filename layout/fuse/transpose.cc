@@ -6,6 +6,7 @@
 
 #include "layout/core/builtin.h"
 #include "layout/core/orders.h"
+#include "layout/fuse/flatten.h"
 #include "layout/fuse/rules.h"
 
 namespace lowtide::layout {
@@ -34,9 +35,10 @@ bool sink(Rewriter& rewriter, OpId id) {
   auto perm = perm_of(rewriter, producer);
   if (!perm) return false;
   // Input `data` is used as it is before the transpose. Not behind ops that make the data larger (a broadcast, a wider
-  // type), where it would cost more.
-  if (transpose_cost(rewriter.graph, op.outputs[0], *perm) > transpose_cost(rewriter.graph, op.inputs[*data], *perm))
-    return false;
+  // type), where it would cost more, but for one that ends in the weights of a layer.
+  const bool costs_more =
+      transpose_cost(rewriter.graph, op.outputs[0], *perm) > transpose_cost(rewriter.graph, op.inputs[*data], *perm);
+  if (costs_more && !is_flattened_below(rewriter, op.outputs[0], *perm)) return false;
   core::OpView view{rewriter.graph, op.kind, op.inputs, op.options, 1};
   auto movement = core::builtin(op.kind).commute(view, op.outputs, {false, *data}, stream::inverse(*perm));
   if (!movement) return false;

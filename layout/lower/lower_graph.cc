@@ -115,6 +115,7 @@ class GraphLowering : public Surroundings {
   Val add_widened(const std::string& name, Val v, Scope& scope) {
     const core::DType dtype = builder_->graph.at(v.id).dtype;
     const Val wide = is_half(dtype) ? builder_->cast(v, core::DType::kFloat32) : v;
+    if (is_half(dtype)) builder_->graph.halves->insert(dtype);
     scope.add(name, wide, half_mark(dtype));
     return wide;
   }
