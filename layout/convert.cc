@@ -260,6 +260,8 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   done("separate_aliases");
   each(order_for_memory);
   done("order_for_memory");
+  // Scales went through all passes.
+  each([](const core::Graph& graph) { check_grids(graph); });
   return result;
 }
 

@@ -240,7 +240,9 @@ Val Builder::reshape(Val x, std::span<const Dim> wanted) {
   // RESHAPE of RESHAPE: only the last counts. What is before it may lack an extent that x has, and that is wanted.
   const Val of = x;
   for (OpId p = graph.at(x.id).producer; p >= 0 && graph.op(p).kind == Kind::kReshape; p = graph.at(x.id).producer) {
-    x = {graph.op(p).inputs[0]};
+    const Val before{graph.op(p).inputs[0]};
+    if (graph.at(before.id).quantization != graph.at(x.id).quantization) break;  // it gives the integers other numbers
+    x = before;
     if (std::equal(shape(x).begin(), shape(x).end(), wanted.begin(), wanted.end())) return x;
   }
   // One unknown dimension is a -1 in a constant shape, unless there is a 0; more have to be computed.
@@ -260,6 +262,9 @@ Val Builder::reshape(Val x, std::span<const Dim> wanted) {
   Val out = op(Kind::kReshape, {x, target}, NoOptions{});
   // The caller knows more of the shape than -1 tells; known elements tell more than a symbol.
   if (!is_constant(out) && !graph.at(out.id).contents) graph.at(out.id).shape.assign(wanted.begin(), wanted.end());
+  // Integers on a grid stay on it. One for each channel has an axis, which the caller knows.
+  if (const auto& grid = graph.at(x.id).quantization; grid && grid->scale.size() == 1)
+    graph.at(out.id).quantization = grid;
   return out;
 }
 

@@ -143,7 +143,8 @@ class Builder {
   Val select(Val condition, Val yes, Val no) { return op(Kind::kSelectV2, {condition, yes, no}); }
 
   // ---- shape ----
-  Val reshape(Val x, std::span<const Dim> shape);  // symbols allowed; nothing when the shape is the same
+  // Symbols allowed; nothing when the shape is the same. Integers with one scale for all keep it.
+  Val reshape(Val x, std::span<const Dim> shape);
   Val reshape(Val x, std::initializer_list<Dim> shape) {
     return reshape(x, std::span<const Dim>(shape.begin(), shape.size()));
   }

@@ -100,12 +100,7 @@ class Legaliser {
   // Its kernel was chosen with its scales, but a TRANSPOSE that was moved to integers may have more axes.
   void push_quantized(Op op, const core::KernelLimits& limits) {
     std::vector<std::pair<ValueId, ValueId>> restore;
-    if (kernel_rank(graph_, op) > limits.max_rank) {
-      const std::vector<ValueId> before = op.inputs;
-      merge_axes(builder_, op, restore);
-      for (size_t i = 0; i < before.size(); ++i)
-        if (op.inputs[i] != before[i]) graph_.at(op.inputs[i]).quantization = graph_.at(before[i]).quantization;
-    }
+    if (kernel_rank(graph_, op) > limits.max_rank) merge_axes(builder_, op, restore);
     push(std::move(op));
     for (const auto& [made, old] : restore) reshape_into(made, old);
   }

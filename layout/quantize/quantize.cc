@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layout/quantize/quantize.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "layout/core/builtin.h"
 #include "layout/quantize/rescale.h"
@@ -100,17 +103,31 @@ void set_grids_at_borders(Graph& graph) {
   graph.tidy();
 }
 
-bool has_grid(const Graph& graph, ValueId id) { return id != core::kAbsent && graph.at(id).quantization.has_value(); }
-
-// A DEQUANTIZE without a scale would be computed, and be wrong.
-void check_conversions(const Graph& graph) {
-  for (const Op& op : graph.ops) {
-    const bool converts = op.kind == Kind::kQuantize || op.kind == Kind::kDequantize;
-    const ValueId integers = converts ? op.kind == Kind::kQuantize ? op.outputs[0] : op.inputs[0] : core::kAbsent;
-    if (converts && stream::is_integer(graph.at(integers).dtype) && !graph.at(integers).quantization)
-      throw stream::Error(stream::Code::kInternal, std::string(kind_name(op.kind)) + " of a tensor without a scale");
-  }
+// Whether the elements of the result are elements of the data: then they are on one grid, or on none.
+bool keeps_grid(const Op& op) {
+  const core::Builtin& row = core::builtin(op.kind);
+  return row.numbers == core::Numbers::kMoved || row.integers == core::Integers::kChosen;
 }
+
+bool is_on_one_grid(const Graph& graph, const Op& op) {
+  const core::Builtin& row = core::builtin(op.kind);
+  std::optional<ValueId> first;
+  const auto agrees = [&](ValueId id, core::Role role) {
+    if (id == core::kAbsent || role != core::Role::kData) return true;
+    if (!first) first = id;
+    if (graph.at(id).dtype != graph.at(*first).dtype) return true;  // a hybrid kernel, from integers to floats
+    const auto &own = graph.at(id).quantization, &other = graph.at(*first).quantization;
+    // A grid for each channel may be along another axis.
+    return own.has_value() == other.has_value() && (!own || own->scale.size() > 1 || *own == *other);
+  };
+  for (size_t i = 0; i < op.inputs.size(); ++i)
+    if (!agrees(op.inputs[i], row.inputs[i])) return false;
+  for (size_t i = 0; i < op.outputs.size(); ++i)
+    if (!agrees(op.outputs[i], row.outputs[i])) return false;
+  return true;
+}
+
+bool has_grid(const Graph& graph, ValueId id) { return id != core::kAbsent && graph.at(id).quantization.has_value(); }
 
 void count(const Graph& graph, core::IntegerReport& report) {
   for (const Op& op : graph.ops) {
@@ -150,6 +167,21 @@ std::string reason_of(Rewriter& rewriter, OpId id, const PlacedGrids* placed) {
 
 }  // namespace
 
+void check_grids(const Graph& graph) {
+  for (const Op& op : graph.ops) {
+    const auto refuse = [&](const char* what) {
+      throw stream::Error(stream::Code::kInternal,
+                          fmt::format("{}: {} of {}", graph.origins[op.origin], kind_name(op.kind), what));
+    };
+    if (op.kind == Kind::kQuantize || op.kind == Kind::kDequantize) {
+      for (const ValueId id : {op.inputs[0], op.outputs[0]})
+        if (stream::is_integer(graph.at(id).dtype) && !has_grid(graph, id)) refuse("a tensor without a scale");
+    } else if (keeps_grid(op) && !is_on_one_grid(graph, op)) {
+      refuse("tensors with different scales or zero points");
+    }
+  }
+}
+
 void quantize(Graph& graph, bool is_main, core::IntegerReport& report, const PlacedGrids* placed, bool tables) {
   if (placed == nullptr && !is_quantized_model(graph)) return;
   if (tables) core::apply_rules(graph, rules_before_kernels);
@@ -161,7 +193,7 @@ void quantize(Graph& graph, bool is_main, core::IntegerReport& report, const Pla
     core::apply_rules(graph, table_rules_of);
     core::apply_rules(graph, rules_of);
   }
-  check_conversions(graph);
+  check_grids(graph);
   count(graph, report);
   Rewriter rewriter(graph);
   const size_t ops = graph.ops.size();

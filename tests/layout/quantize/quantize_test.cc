@@ -342,5 +342,38 @@ TEST_F(Quantized, FloatOperatorsAreListedButForTheBorder) {
   EXPECT_EQ(refused[2].where().op, "DIV");
 }
 
+// EMBEDDING_LOOKUP gives floats of integers.
+TEST_F(Quantized, AHybridKernelLosesNoScale) {
+  const Val rows = b.constant(recipe::ints(std::array<int64_t, 2>{3, 5}, DType::kInt8, {2, 1}));
+  const Val found{graph.add_value(DType::kFloat32, {2, 1})};
+  graph.at(rows.id).quantization = core::Quantization{{0.5f}, {0}, 0};
+  graph.add_op({.kind = Kind::kEmbeddingLookup, .inputs = {b.i32({0, 1}).id, rows.id}, .outputs = {found.id}});
+  check_grids(graph);
+}
+
+// What a pass loses would be computed with a scale of 0.
+TEST_F(Quantized, ScalesThatAreLostAreFound) {
+  const Val q = quantize_to(floats({2, 3}), 0.5f, 3);
+  const Val turned = b.transpose(q, {1, 0}), shift = quantize_to(turned, 0.5f, 131, DType::kUint8);
+  for (const Val out : {turned, shift}) {
+    graph.outputs = {out.id};
+    EXPECT_THROW(check_grids(graph), stream::Error);
+  }
+  graph.at(turned.id).quantization = core::Quantization{{0.5f}, {4}, 0};
+  EXPECT_THROW(check_grids(graph), stream::Error);
+  graph.at(turned.id).quantization = core::Quantization{{0.5f}, {3}, 0};
+  check_grids(graph);
+}
+
+TEST_F(Quantized, AReshapeKeepsTheScale) {
+  const Val q = quantize_to(floats({2, 3}), 0.5f, 3), flat = b.reshape(q, {6});
+  EXPECT_EQ(graph.at(flat.id).quantization, graph.at(q.id).quantization);
+  // One that gives the integers another scale is not skipped.
+  graph.at(flat.id).quantization = core::Quantization{{0.25f}, {3}, 0};
+  const Val again = b.reshape(flat, {3, 2});
+  EXPECT_EQ(graph.at(again.id).quantization, graph.at(flat.id).quantization);
+  EXPECT_NE(b.reshape(flat, {2, 3}).id, q.id);
+}
+
 }  // namespace
 }  // namespace lowtide::layout
