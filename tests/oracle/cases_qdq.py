@@ -3,6 +3,7 @@
 points of its own, in the types that it takes; and forms that must stay float. Integers may be one step off: kernels
 round products twice, or halves in another way than ONNX (docs/integer-models.md)."""
 
+import ml_dtypes
 import numpy as np
 
 from tests.support.case import Case
@@ -703,3 +704,20 @@ for weights, zero, axis in (("int8", 0, 0), ("int8", 5, None), ("uint8", 128, 0)
 text, values = weights_without_the_least((6, 4, 3, 2), 0)
 values["sw"] = values["sw"] * f(1, -1, 1, -1, -1, 1)
 qdq("weights/negative_scales", text + "r = Conv(a, w)", ["[1,4,9,8]"], "[1,6,7,7]", "int8", values, result=0.17)
+
+# Ops that are products, and constants of fewer bits than the data: test_integer_weights.py wants these in integers too.
+for dtype in TYPES:
+    for name, body, values in (
+        ("negated", "r = Neg(a)", {}),
+        ("divided", "r = Div(a, k)", {"k": f(6)}),
+        ("divided_by_less_than_0", "r = Div(a, k)", {"k": f([-0.7])}),
+        ("times_number", "r = Mul(a, k)", {"k": f(0.4)}),
+        ("plus_number", "r = Add(a, k)", {"k": f(0.5)}),
+        ("number_minus", "r = Sub(k, a)", {"k": f(1)}),
+        ("plus_int8", "k = DequantizeLinear(v, u) r = Add(a, k)", {"v": np.int8([-128, 3, 127, 9]), "u": f(0.01)}),
+    ):
+        qdq(f"products/{name}_{dtype}", body, ["[2,3,4]"], "[2,3,4]", dtype, values)
+    if dtype != "int16":
+        words = {"v": np.array([-8, 3, 7, 0], ml_dtypes.int4), "u": f(0.1)}
+        body = "k = DequantizeLinear(v, u) r = Mul(a, k)"
+        qdq(f"products/times_int4_{dtype}", body, ["[2,3,4]"], "[2,3,4]", dtype, words)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights that are computed from a model's integers are integers of the kernel, in models that must be computed in integers."""
+"""Weights and operands that are computed from a model's integers are integers of the kernel, in models that must be computed in
+integers."""
 
 import pathlib
 
@@ -11,7 +12,7 @@ from tests.oracle.cases_qdq import CASES
 from tests.support import converter
 from tests.support.case import judge_case
 
-COMPUTED = [case for case in CASES if case.name.startswith("qdq/weights/")]
+COMPUTED = [case for case in CASES if case.name.startswith(("qdq/weights/", "qdq/products/"))]
 
 
 @pytest.mark.parametrize("case", COMPUTED, ids=lambda case: case.name)
