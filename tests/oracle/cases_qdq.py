@@ -721,3 +721,16 @@ for dtype in TYPES:
         words = {"v": np.array([-8, 3, 7, 0], ml_dtypes.int4), "u": f(0.1)}
         body = "k = DequantizeLinear(v, u) r = Mul(a, k)"
         qdq(f"products/times_int4_{dtype}", body, ["[2,3,4]"], "[2,3,4]", dtype, words)
+
+# No kernel computes: conversions of floats are exact.
+CASES.append(
+    Case(
+        "qdq/chosen_only",
+        "float[1,4,6,5] x",
+        "q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) p = MaxPool<kernel_shape=[3,3], pads=[1,1,1,1]>(d) "
+        "e = Concat<axis=1>(p, d) t = QuantizeLinear(e, s, z) y = DequantizeLinear(t, s, z)",
+        {"s": f(0.03), "z": np.uint8(2)},
+        outputs="float[1,8,6,5] y",
+        ranges={"x": (-3, 9)},
+    )
+)

@@ -30,3 +30,14 @@ def test_128_is_no_integer_of_8_bits(tmp_path):
     done = converter.convert(path, tmp_path / "m.tflite", ["--require-integer"])
     assert done.status == "refused"
     assert "weights of -128 are multiplied by a negative number" in done.stderr
+
+
+def test_scales_that_are_only_chosen_are_integers(tmp_path):
+    """No kernel computes, so QUANTIZE may be written out in floats, but not where there are to be none."""
+    (case,) = [case for case in CASES if case.name == "qdq/chosen_only"]
+    path = pathlib.Path(tmp_path / "m.onnx")
+    onnx.save(case.model(), path)
+    done = converter.convert(path, tmp_path / "m.tflite", ["--require-integer"])
+    assert done.status == "converted", done
+    listing = converter.run("inspect", tmp_path / "m.tflite").stdout
+    assert "QUANTIZE" in listing and "MAX_POOL_2D" in listing and "ROUND" not in listing, listing
