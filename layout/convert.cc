@@ -242,7 +242,8 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   // would hide them from the passes above.
   each([&](core::Graph& graph) {
     NarrowedTypes narrowed;
-    for (const stream::Unsupported& refused : legalise(graph, &narrowed)) result.refused.push_back(refused);
+    for (const stream::Unsupported& refused : legalise(graph, &narrowed, options.require_integer))
+      result.refused.push_back(refused);
     for (core::NarrowedNode& node : narrowed_nodes(core_model, graph, narrowed))
       result.narrowed.push_back(std::move(node));
   });

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <variant>
 
 #include "stream/recipe/recipe_reader.h"
@@ -17,6 +18,12 @@ namespace step = stream::step;
 using stream::DType;
 using stream::RecipeRef;
 using stream::Shape;
+
+// Of the integers that are found. Recipes with more than twice as many are refused.
+constexpr int kMostIntegerSteps = stream::kMaxSteps / 2;
+
+// One number everywhere: mostly of a model of floats, where it is to stay one.
+bool is_fill(const RecipeRef& floats) { return std::holds_alternative<step::Fill>(floats->step); }
 
 // The axis of `to` that has the same elements at each index as `axis` of `from`, in a reshape between the two.
 std::optional<int> axis_behind_reshape(const Shape& from, int axis, const Shape& to) {
@@ -63,22 +70,72 @@ std::optional<IntegerConstant> reshaped(const RecipeRef& floats, stream::Budget&
   return inner;
 }
 
+// The scales at these indices of the axis that they are along.
+void pick_scales(IntegerConstant& constant, const std::vector<int64_t>& indices) {
+  std::vector<float> scale;
+  std::vector<int64_t> zero;
+  for (const int64_t i : indices) {
+    scale.push_back(constant.scale[static_cast<size_t>(i)]);
+    zero.push_back(constant.zero[static_cast<size_t>(i)]);
+  }
+  constant.scale = std::move(scale);
+  constant.zero = std::move(zero);
+}
+
 std::optional<IntegerConstant> sliced(const RecipeRef& floats, const step::Slice& slice, stream::Budget& budget) {
   auto inner = integer_constant(floats->from[0], budget);
   if (!inner) return std::nullopt;
   inner->integers = recipe::slice(inner->integers, slice.begin, floats->dims, slice.stride);
   if (inner->axis < 0) return inner;
   const auto at = static_cast<size_t>(inner->axis);
-  std::vector<float> scale;
-  std::vector<int64_t> zero;
-  for (int64_t i = 0; i < floats->dims[at]; ++i) {
-    const auto from = static_cast<size_t>(slice.begin[at] + i * slice.stride[at]);
-    scale.push_back(inner->scale[from]);
-    zero.push_back(inner->zero[from]);
-  }
-  inner->scale = std::move(scale);
-  inner->zero = std::move(zero);
+  std::vector<int64_t> picked;
+  for (int64_t i = 0; i < floats->dims[at]; ++i) picked.push_back(slice.begin[at] + i * slice.stride[at]);
+  pick_scales(*inner, picked);
   return inner;
+}
+
+std::optional<IntegerConstant> gathered(const RecipeRef& floats, const step::Gather& gather, stream::Budget& budget) {
+  auto inner = is_fill(floats->from[0]) ? std::nullopt : integer_constant(floats->from[0], budget);
+  if (!inner) return std::nullopt;
+  inner->integers = recipe::gather(inner->integers, gather.axis, gather.indices);
+  if (inner->axis == gather.axis) pick_scales(*inner, gather.indices);
+  return inner;
+}
+
+// Parts with scales of their own have one for each index of the axis that they are joined along.
+std::optional<IntegerConstant> joined(const RecipeRef& floats, const step::Concat& concat, stream::Budget& budget) {
+  std::vector<IntegerConstant> parts;
+  int steps = 0;
+  for (const RecipeRef& part : floats->from) {
+    if (is_fill(part)) return std::nullopt;
+    auto found = integer_constant(part, budget);
+    if (!found || (!parts.empty() && found->integers->dtype != parts[0].integers->dtype)) return std::nullopt;
+    steps += found->integers->steps;
+    parts.push_back(*std::move(found));
+  }
+  if (steps > kMostIntegerSteps) return std::nullopt;
+  std::vector<RecipeRef> integers;
+  for (const IntegerConstant& part : parts) integers.push_back(part.integers);
+  IntegerConstant out{recipe::concat(std::move(integers), concat.axis), parts[0].scale, parts[0].zero, parts[0].axis};
+  const bool is_alike = out.axis != concat.axis && std::all_of(parts.begin(), parts.end(), [&](const auto& part) {
+                          return part.axis == out.axis && part.scale == out.scale && part.zero == out.zero;
+                        });
+  if (is_alike) return out;
+  const auto extent = static_cast<uint64_t>(floats->dims[static_cast<size_t>(concat.axis)]);
+  if (extent > stream::kSmallElements) return std::nullopt;
+  out.scale.clear();
+  out.zero.clear();
+  out.axis = concat.axis;
+  for (const IntegerConstant& part : parts) {
+    if (part.axis >= 0 && part.axis != concat.axis) return std::nullopt;
+    const stream::Dim count = part.integers->dims[static_cast<size_t>(concat.axis)];
+    for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+      out.scale.push_back(part.scale[part.axis < 0 ? 0 : i]);
+      out.zero.push_back(part.zero[part.axis < 0 ? 0 : i]);
+    }
+  }
+  if (extent == 1) out.axis = -1;
+  return out;
 }
 
 // The axis that a list of numbers is along: the only one on which it is not broadcast; -1 for a single number. nullopt
@@ -93,28 +150,84 @@ std::optional<int> axis_of_list(const Shape& list, const Shape& data) {
   return axis;
 }
 
-// Integers times a number, or times one for each index of an axis: the scales take it. Batch normalisations that were
-// fused into weights are such.
-std::optional<IntegerConstant> scaled(const RecipeRef& floats, stream::Budget& budget) {
-  const RecipeRef &numbers = floats->from[0], &factor = floats->from[1];
+// The integers from the other end of their type, ~q, where `is_turned` says so: for all, or for each index of the axis.
+RecipeRef turned(const RecipeRef& integers, const std::vector<bool>& is_turned, int axis) {
+  const int64_t ends = stream::is_signed_int(integers->dtype) ? -1 : (int64_t{1} << stream::bits(integers->dtype)) - 1;
+  std::vector<int64_t> signs, offsets;
+  for (const bool turns : is_turned) {
+    signs.push_back(turns ? -1 : 1);
+    offsets.push_back(turns ? ends : 0);
+  }
+  Shape along;
+  if (is_turned.size() > 1) {
+    along.assign(integers->dims.size(), 1);
+    along[static_cast<size_t>(axis)] = static_cast<stream::Dim>(is_turned.size());
+  }
+  const RecipeRef product = recipe::binary(stream::Binary::kMul, recipe::cast(integers, DType::kInt32),
+                                           recipe::ints(signs, DType::kInt32, along));
+  return recipe::cast(
+      recipe::binary(stream::Binary::kAdd, product, recipe::ints(offsets, DType::kInt32, std::move(along))),
+      integers->dtype);
+}
+
+// Integers times a number, or times one for each index of an axis: the scales take it. No kernel takes a scale below 0:
+// ~q less ~zero is zero less q, in any type of integers.
+std::optional<IntegerConstant> times(IntegerConstant constant, const std::vector<double>& factors, int axis) {
+  constexpr int kMostTurnedBits = 8;  // of types that have zero points
+  const size_t count = std::max(factors.size(), constant.scale.size());
+  if (factors.size() > 1 && constant.scale.size() > 1 &&
+      (factors.size() != constant.scale.size() || axis != constant.axis))
+    return std::nullopt;
+  const int64_t ends =
+      stream::is_signed_int(constant.integers->dtype) ? -1 : (int64_t{1} << stream::bits(constant.integers->dtype)) - 1;
+  IntegerConstant out{constant.integers, {}, {}, count == 1 ? -1 : factors.size() > 1 ? axis : constant.axis};
+  std::vector<bool> is_turned;
+  for (size_t i = 0; i < count; ++i) {
+    const size_t at = constant.scale.size() == 1 ? 0 : i;
+    const double factor = factors[factors.size() == 1 ? 0 : i];
+    const auto scale = static_cast<float>(constant.scale[at] * factor);
+    const bool vanishes = scale == 0 && constant.scale[at] != 0 && factor != 0;
+    if (vanishes || (scale != 0 && !std::isnormal(scale))) return std::nullopt;
+    is_turned.push_back(scale < 0);
+    out.scale.push_back(std::fabs(scale));
+    out.zero.push_back(scale < 0 ? ends - constant.zero[at] : constant.zero[at]);
+  }
+  if (std::find(is_turned.begin(), is_turned.end(), true) == is_turned.end()) return out;
+  if (stream::bits(constant.integers->dtype) > kMostTurnedBits || constant.integers->steps > kMostIntegerSteps)
+    return std::nullopt;
+  if (std::find(is_turned.begin(), is_turned.end(), false) == is_turned.end()) is_turned = {true};
+  out.integers = turned(out.integers, is_turned, out.axis);
+  return out;
+}
+
+// Batch normalisations that were fused into weights are such factors.
+std::optional<IntegerConstant> scaled(const RecipeRef& floats, bool is_quotient, size_t numbers_at,
+                                      stream::Budget& budget) {
+  const RecipeRef &numbers = floats->from[numbers_at], &factor = floats->from[1 - numbers_at];
   if (floats->dims != numbers->dims || !stream::is_small(*factor)) return std::nullopt;
   const auto axis = axis_of_list(factor->dims, floats->dims);
   auto inner = axis ? integer_constant(numbers, budget) : std::nullopt;
-  if (!inner || (*axis >= 0 && inner->axis >= 0 && inner->axis != *axis)) return std::nullopt;
-  const std::vector<double> factors = stream::evaluate_doubles(factor, budget);
-  const size_t count = std::max(factors.size(), inner->scale.size());
-  std::vector<float> scale;
-  std::vector<int64_t> zero;
-  for (size_t i = 0; i < count; ++i) {
-    const size_t at = inner->scale.size() == 1 ? 0 : i;
-    scale.push_back(static_cast<float>(inner->scale[at] * factors[factors.size() == 1 ? 0 : i]));
-    zero.push_back(inner->zero[at]);
-    if (!(scale.back() > 0) || !std::isnormal(scale.back())) return std::nullopt;
-  }
-  if (*axis >= 0 && count > 1) inner->axis = *axis;
-  inner->scale = std::move(scale);
-  inner->zero = std::move(zero);
-  return inner;
+  if (!inner || factor->elements() == 0) return std::nullopt;
+  std::vector<double> factors = stream::evaluate_doubles(factor, budget);
+  if (is_quotient)
+    for (double& each : factors) each = 1 / each;
+  // A number that was repeated for each channel leaves one scale.
+  if (std::adjacent_find(factors.begin(), factors.end(), std::not_equal_to<>()) == factors.end()) factors.resize(1);
+  return times(*std::move(inner), factors, *axis);
+}
+
+std::optional<IntegerConstant> of_product(const RecipeRef& floats, stream::Budget& budget) {
+  auto found = scaled(floats, false, 0, budget);
+  return found || is_fill(floats->from[1]) ? found : scaled(floats, false, 1, budget);
+}
+
+std::optional<IntegerConstant> of_quotient(const RecipeRef& floats, stream::Budget& budget) {
+  return is_fill(floats->from[0]) ? std::nullopt : scaled(floats, true, 0, budget);
+}
+
+std::optional<IntegerConstant> negated(const RecipeRef& floats, stream::Budget& budget) {
+  auto inner = is_fill(floats->from[0]) ? std::nullopt : integer_constant(floats->from[0], budget);
+  return inner ? times(*std::move(inner), {-1}, -1) : std::nullopt;
 }
 
 // Integers less a zero point, or less one for each index of an axis, computed in floats.
@@ -169,12 +282,11 @@ bool IntegerConstant::all_zero_points_fit() const {
 
 std::optional<IntegerConstant> integer_constant(const RecipeRef& floats, stream::Budget& budget) {
   if (const auto* dequantize = std::get_if<step::Dequantize>(&floats->step)) {
-    // No kernel takes a scale below 0: such weights are floats for it.
-    if (std::any_of(dequantize->scale.begin(), dequantize->scale.end(), [](float scale) { return scale < 0; }))
-      return std::nullopt;
     IntegerConstant out{floats->from[0], dequantize->scale, dequantize->zero, dequantize->axis};
     if (out.zero.empty()) out.zero.assign(out.scale.size(), 0);
     if (out.scale.size() == 1) out.axis = -1;
+    if (std::any_of(out.scale.begin(), out.scale.end(), [](float scale) { return scale < 0; }))
+      return times(std::move(out), {1}, -1);
     return out;
   }
   // Integers that are computed with as they are.
@@ -186,7 +298,13 @@ std::optional<IntegerConstant> integer_constant(const RecipeRef& floats, stream:
   if (std::holds_alternative<step::Reshape>(floats->step)) return reshaped(floats, budget);
   if (const auto* slice = std::get_if<step::Slice>(&floats->step)) return sliced(floats, *slice, budget);
   if (const auto* binary = std::get_if<step::Binary>(&floats->step); binary && floats->dtype == DType::kFloat32)
-    return binary->op == stream::Binary::kMul ? scaled(floats, budget) : centred(floats, *binary, budget);
+    return binary->op == stream::Binary::kMul   ? of_product(floats, budget)
+           : binary->op == stream::Binary::kDiv ? of_quotient(floats, budget)
+                                                : centred(floats, *binary, budget);
+  if (const auto* unary = std::get_if<step::Unary>(&floats->step); unary && unary->op == stream::Unary::kNeg)
+    return floats->dtype == DType::kFloat32 ? negated(floats, budget) : std::nullopt;
+  if (const auto* gather = std::get_if<step::Gather>(&floats->step)) return gathered(floats, *gather, budget);
+  if (const auto* concat = std::get_if<step::Concat>(&floats->step)) return joined(floats, *concat, budget);
   if (const auto* pad = std::get_if<step::Pad>(&floats->step)) return padded(floats, *pad, budget);
   return std::nullopt;
 }

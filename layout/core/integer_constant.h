@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The integers behind a float constant: the model stores weights as integers, scales and zero points, and the lowering
-// makes a recipe of floats from them, which later passes permute, reshape and slice.
+// makes a recipe of floats from them, which later passes permute, reshape, slice, join, and multiply by factors. A
+// negative factor is in the integers, because no kernel takes a negative scale.
 #pragma once
 
 #include <optional>
@@ -14,7 +15,7 @@ namespace lowtide::core {
 // floats[i] = (integers[i] - zero[c]) * scale[c], c being the index along `axis`.
 struct IntegerConstant {
   stream::RecipeRef integers;
-  std::vector<float> scale;   // one, or one for each index of the axis
+  std::vector<float> scale;   // one, or one for each index of the axis; not negative, but maybe 0
   std::vector<int64_t> zero;  // as many
   int axis = -1;              // -1: one scale
 

@@ -36,8 +36,8 @@ namespace {
 
 class Legaliser {
  public:
-  Legaliser(Graph& graph, NarrowedTypes* narrowed)
-      : graph_(graph), builder_(graph), rounding_(builder_), narrowed_(narrowed) {}
+  Legaliser(Graph& graph, NarrowedTypes* narrowed, bool only_integers)
+      : graph_(graph), builder_(graph), rounding_(builder_, only_integers), narrowed_(narrowed) {}
 
   std::vector<Unsupported> run() {
     std::deque<Op> ops = std::exchange(graph_.ops, {});
@@ -320,9 +320,9 @@ class Legaliser {
 
 }  // namespace
 
-std::vector<Unsupported> legalise(Graph& graph, NarrowedTypes* narrowed) {
+std::vector<Unsupported> legalise(Graph& graph, NarrowedTypes* narrowed, bool only_integers) {
   add_zero_biases(graph);
-  std::vector<Unsupported> refused = Legaliser(graph, narrowed).run();
+  std::vector<Unsupported> refused = Legaliser(graph, narrowed, only_integers).run();
   graph.tidy();
   return refused;
 }

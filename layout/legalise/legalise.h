@@ -25,6 +25,9 @@ using NarrowedTypes = std::set<std::tuple<uint32_t, core::DType, core::DType>>;
 // where that is the same; i64 and f64, where no kernel takes them, are narrowed to i32 and f32: numbers that do not fit
 // lose their upper half or their digits: these are added to `narrowed`, unless it is null. Values between two narrowed
 // ops stay narrow.
-std::vector<stream::Unsupported> legalise(core::Graph& graph, NarrowedTypes* narrowed = nullptr);
+//
+// `only_integers`: no QUANTIZE is written out in floats (rounding.h).
+std::vector<stream::Unsupported> legalise(core::Graph& graph, NarrowedTypes* narrowed = nullptr,
+                                          bool only_integers = false);
 
 }  // namespace lowtide::layout

@@ -110,9 +110,10 @@ bool has_no_kernel(const core::Value& value) {
 
 }  // namespace
 
-Rounding::Rounding(core::Builder& builder)
+Rounding::Rounding(core::Builder& builder, bool only_integers)
     : b_(builder),
-      any_integer_kernel_(std::any_of(b_.graph.ops.begin(), b_.graph.ops.end(),
+      any_integer_kernel_(only_integers ||
+                          std::any_of(b_.graph.ops.begin(), b_.graph.ops.end(),
                                       [&](const Op& op) { return is_computed_in_integers(b_.graph, op); })),
       zeros_differ_(std::any_of(b_.graph.ops.begin(), b_.graph.ops.end(),
                                 [&](const Op& op) { return tells_zeros_apart(b_.graph, op); })) {}

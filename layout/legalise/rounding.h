@@ -2,8 +2,8 @@
 // QUANTIZE and DEQUANTIZE written out as the formula that ONNX defines: divide, round half to even, keep in range, add
 // the zero point. The kernels multiply by the inverse, round halves in different ways, and turn infinities into 0: off
 // by one step now and then. So they are written out on grids that no kernel takes (u16, and i16 with a zero point), and
-// in graphs without integer kernels. Where floats may have 2^31 steps or more, which the kernels give the wrong end of
-// the range, a MINIMUM limits them first.
+// in graphs without integer kernels unless all is to be integers. Where floats may have 2^31 steps or more, which the
+// kernels give the wrong end of the range, a MINIMUM limits them first.
 #pragma once
 
 #include <map>
@@ -15,8 +15,8 @@ namespace lowtide::layout {
 
 class Rounding {
  public:
-  // Looks whether any op of the graph is computed in integers.
-  explicit Rounding(core::Builder& builder);
+  // Looks whether any op of the graph is computed in integers. `only_integers`: the kernels are taken in any case.
+  explicit Rounding(core::Builder& builder, bool only_integers = false);
 
   // Whether expand() writes `op` out, or limits its floats: a QUANTIZE of floats by one scale, or what reads its
   // result.

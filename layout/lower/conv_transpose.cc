@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "layout/core/integer_constant.h"
 #include "layout/lower/attributes.h"
 #include "layout/lower/sliding_window.h"
 
@@ -150,8 +151,8 @@ Val transposed_conv(Lowering& lo, Val x, Val weights, Val bias, std::span<const 
 }
 
 // Many narrow groups (depthwise upsampling, for example) as one: weights [C, M / group, ...] become [C, M, ...] with
-// zeros between the groups.
-Val merge_groups(Lowering& lo, Val weights, int64_t group) {
+// `zero` between the groups.
+Val merge_groups(Lowering& lo, Val weights, int64_t group, int64_t zero) {
   Builder& b = lo.b;
   const Shape shape = lo.shape(weights);
   std::vector<Val> ws = b.split(weights, group, shape[0] / group, 0);
@@ -159,9 +160,29 @@ Val merge_groups(Lowering& lo, Val weights, int64_t group) {
     std::vector<int64_t> before(shape.size(), 0), after = before;
     before[1] = i * shape[1];
     after[1] = (group - 1 - i) * shape[1];
-    ws[static_cast<size_t>(i)] = b.pad(ws[static_cast<size_t>(i)], before, after, 0);
+    ws[static_cast<size_t>(i)] = b.pad(ws[static_cast<size_t>(i)], before, after, static_cast<double>(zero));
   }
   return b.concat(ws, 0);
+}
+
+// The same; integers behind the weights stay, with the scales of a group's channels for each group.
+Val merged_groups(Lowering& lo, Val weights, int64_t group) {
+  Builder& b = lo.b;
+  const stream::RecipeRef floats = b.graph.at(weights.id).constant;
+  const bool is_uniform = std::holds_alternative<stream::step::Fill>(floats->step);
+  auto stored = is_uniform ? std::nullopt : core::integer_constant(floats, b.graph.budget);
+  if (!stored || stream::bits(stored->integers->dtype) != 8 || !stored->all_zero_points_are(stored->zero[0]) ||
+      !stored->all_zero_points_fit())
+    return merge_groups(lo, weights, group, 0);
+  const int64_t zero = stored->zero[0];
+  const Val integers = merge_groups(lo, b.constant(stored->integers), group, zero);
+  if (!b.is_constant(integers)) return merge_groups(lo, weights, group, 0);
+  std::vector<float> scale = stored->scale;
+  for (int64_t i = 1; stored->axis == 1 && i < group; ++i)
+    scale.insert(scale.end(), stored->scale.begin(), stored->scale.end());
+  const std::vector<int64_t> zeros(scale.size(), zero);
+  return b.constant(stream::recipe::dequantize(b.graph.at(integers.id).constant, scale, zeros,
+                                               scale.size() == 1 ? -1 : stored->axis));
 }
 
 // One op that multiplies by zeros is faster than dozens of ops, as long as its weights are small constants.
@@ -176,7 +197,7 @@ Val grouped_transposed_conv(Lowering& lo, Val x, Val weights, Val bias, std::spa
                             int64_t group) {
   if (group == 1) return transposed_conv(lo, x, weights, bias, crops, same);
   if (should_merge_groups(lo, weights, group))
-    return transposed_conv(lo, x, merge_groups(lo, weights, group), bias, crops, same);
+    return transposed_conv(lo, x, merged_groups(lo, weights, group), bias, crops, same);
   Builder& b = lo.b;
   const size_t parts = static_cast<size_t>(group);
   const Shape shape = lo.shape(weights);

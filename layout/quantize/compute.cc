@@ -46,8 +46,8 @@ double most_terms(const core::Shape& shape, const std::vector<size_t>& axes) {
 // Finds how an op can be computed in integers. Each function returns false, with the reason, where it cannot.
 class IntegerForm {
  public:
-  IntegerForm(Rewriter& rewriter, OpId id, TensorGrid target)
-      : rewriter_(rewriter), op_(rewriter.op(id)), row_(core::builtin(op_.kind)), target_(target) {}
+  IntegerForm(Rewriter& rewriter, Op op, TensorGrid target)
+      : rewriter_(rewriter), op_(std::move(op)), row_(core::builtin(op_.kind)), target_(target) {}
 
   bool find() { return *row_.weights ? with_weights() : without_weights(); }
   const std::string& reason() const { return reason_; }
@@ -131,12 +131,16 @@ class IntegerForm {
   bool without_weights() {
     operands_.assign(op_.inputs.size(), core::kAbsent);
     std::vector<TensorGrid> grids;
-    bool made_u8 = false, any = false;
+    bool made_u8 = false, any = false, is_wide = false;
+    for (const ValueId in : op_.inputs) {
+      const ValueId data = in == core::kAbsent ? in : dequantized(rewriter_, in);
+      is_wide = is_wide || (data != core::kAbsent && rewriter_.value(data).dtype == DType::kInt16);
+    }
     for (size_t i = 0; i < op_.inputs.size(); ++i) {
       if (!core::has_input(op_, i) || row_.inputs[i] != Role::kData) continue;
       ValueId value = dequantized(rewriter_, op_.inputs[i]);
       if (value == core::kAbsent) {
-        value = constant_operand(op_.inputs[i]);
+        value = constant_operand(op_.inputs[i], is_wide);
         if (value == core::kAbsent) return refuse(fmt::format("input {} is not quantized", i));
       } else {
         any = true;
@@ -161,8 +165,9 @@ class IntegerForm {
     return refuse(std::move(first));
   }
 
-  // A constant as an operand: the model's integers, or one number, which is exact as 1 times itself.
-  ValueId constant_operand(ValueId id) {
+  // A constant as an operand: the model's integers, or one number, which is exact as 1 times itself. `is_wide`: in 16
+  // bits, beside data that has as many.
+  ValueId constant_operand(ValueId id, bool is_wide) {
     const core::Value& value = rewriter_.value(id);
     if (!value.is_constant()) return core::kAbsent;
     auto stored = core::integer_constant(value.constant, rewriter_.graph.budget);
@@ -173,10 +178,17 @@ class IntegerForm {
                                       rewriter_.graph.budget);
     }
     if (!stored || stored->axis >= 0 || !(stored->scale[0] > 0) || !stored->all_zero_points_fit()) return core::kAbsent;
-    const TensorGrid grid{stored->integers->dtype, stored->scale[0], stored->zero[0]};
+    stream::RecipeRef integers = stored->integers;
+    if (integers->dtype == DType::kInt4) integers = recipe::cast(integers, DType::kInt8);
+    if (integers->dtype == DType::kUint4) integers = recipe::cast(integers, DType::kUint8);
+    TensorGrid grid{integers->dtype, stored->scale[0], stored->zero[0]};
     if (!shifted(grid, DType::kInt8) && grid.dtype != DType::kInt16) return core::kAbsent;
+    if (is_wide && grid.dtype != DType::kInt16) {
+      integers = core::shifted_integers(integers, -grid.zero, DType::kInt16);
+      grid = {DType::kInt16, grid.scale, 0};
+    }
     std::string name = value.name;
-    const ValueId made = rewriter_.graph.add_constant(stored->integers, std::move(name));
+    const ValueId made = rewriter_.graph.add_constant(std::move(integers), std::move(name));
     rewriter_.graph.at(made).quantization = quantization_of(grid);
     rewriter_.note_new_ops();
     return made;
@@ -317,6 +329,29 @@ class IntegerForm {
   std::string reason_;
 };
 
+// MUL in place of ops that have no integer kernel: DIV by a number, NEG.
+Op as_product(Rewriter& rewriter, Op op) {
+  double factor = -1;
+  if (op.kind == Kind::kDiv && rewriter.value(op.outputs[0]).dtype == DType::kFloat32) {
+    const auto numbers = rewriter.graph.numbers(op.inputs[1]);
+    if (!numbers || numbers->empty() ||
+        std::any_of(numbers->begin(), numbers->end(), [&](double number) { return number != numbers->front(); }))
+      return op;
+    if (rewriter.value(op.inputs[1]).rank() > rewriter.value(op.inputs[0]).rank()) return op;
+    factor = 1 / numbers->front();
+  } else if (op.kind == Kind::kNeg) {
+    op.options = core::BinaryOptions{};
+    op.inputs.push_back(core::kAbsent);
+  } else {
+    return op;
+  }
+  if (!std::isnormal(static_cast<float>(factor))) return op;
+  op.kind = Kind::kMul;
+  op.inputs[1] = rewriter.graph.add_constant(recipe::fill_value(factor, DType::kFloat32, {}));
+  rewriter.note_new_ops();
+  return op;
+}
+
 bool computes(const core::Builtin& row) { return row.integers != Integers::kNone && row.integers != Integers::kChosen; }
 
 // The grid on which all users of a float value want it; nullopt when one wants it as floats or on another grid.
@@ -339,12 +374,13 @@ bool compute_in_integers(Rewriter& rewriter, OpId id) {
   const ValueId floats = rewriter.op(id).inputs[0];
   const OpId producer = rewriter.producer(floats);
   if (producer < 0 || rewriter.value(floats).dtype != DType::kFloat32) return false;
-  const Op& op = rewriter.op(producer);
-  if (op.stays_float || !computes(core::builtin(op.kind)) || op.outputs.size() != 1) return false;
+  if (rewriter.op(producer).stays_float || rewriter.op(producer).outputs.size() != 1) return false;
   const auto grid = wanted_grid(rewriter, floats);
   if (!grid) return false;
+  Op op = as_product(rewriter, rewriter.op(producer));
+  if (!computes(core::builtin(op.kind))) return false;
   rewriter.b.origin = op.origin;
-  IntegerForm form(rewriter, producer, *grid);
+  IntegerForm form(rewriter, std::move(op), *grid);
   if (!form.find()) return false;
   ValueId made = form.build();
   const std::vector<OpId> users = rewriter.users(floats);
@@ -356,7 +392,7 @@ bool compute_in_integers(Rewriter& rewriter, OpId id) {
 }
 
 std::string reason_for_floats(Rewriter& rewriter, OpId id) {
-  const Op op = rewriter.op(id);
+  const Op op = as_product(rewriter, rewriter.op(id));
   const core::Builtin& row = core::builtin(op.kind);
   bool from_integers = false;
   for (size_t i = 0; i < op.inputs.size(); ++i)
@@ -369,7 +405,7 @@ std::string reason_for_floats(Rewriter& rewriter, OpId id) {
   if (row.integers == Integers::kChosen) return "its data is on different grids, or no kernel takes its type and rank";
   const auto grid = wanted_grid(rewriter, op.outputs[0]);
   if (!grid) return "its result is not quantized, or on several grids";
-  IntegerForm form(rewriter, id, *grid);
+  IntegerForm form(rewriter, op, *grid);
   return form.find() ? std::string() : form.reason();
 }
 

@@ -121,6 +121,7 @@ bool is_on_one_grid(const Graph& graph, const Op& op) {
   const auto agrees = [&](ValueId id, core::Role role) {
     if (id == core::kAbsent || role != core::Role::kData) return true;
     if (!first) first = id;
+    if (graph.at(id).dtype != graph.at(*first).dtype) return true;  // a hybrid kernel, from integers to floats
     const auto &own = graph.at(id).quantization, &other = graph.at(*first).quantization;
     // A grid for each channel may be along another axis.
     return own.has_value() == other.has_value() && (!own || own->scale.size() > 1 || *own == *other);

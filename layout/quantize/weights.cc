@@ -126,7 +126,9 @@ std::optional<IntegerWeights> integer_weights(Rewriter& rewriter, const Op& op, 
   const core::Value& value = rewriter.value(op.inputs[where.weights]);
   auto stored = value.is_constant() ? core::integer_constant(value.constant, rewriter.graph.budget) : std::nullopt;
   if (!stored) {
-    reason = value.is_constant() ? "the weights are not stored as integers" : "the weights are computed at run time";
+    reason = value.is_constant()
+                 ? "the weights are not stored as integers, or more is computed from these than products"
+                 : "the weights are computed at run time";
     return std::nullopt;
   }
   if (!stored->all_zero_points_fit()) {
@@ -157,10 +159,12 @@ std::optional<IntegerWeights> integer_weights(Rewriter& rewriter, const Op& op, 
     return std::nullopt;
   }
   const bool is_signed = dtype != DType::kUint8;
+  // Of integers without a zero point that a negative factor turned.
+  const int64_t turned = is_signed ? -1 : kHalf - 1;
   RecipeRef centred;
   if (stored->all_zero_points_are(is_signed ? 0 : kHalf))
     centred = is_signed ? out.integers : core::shifted_integers(out.integers, -kHalf, DType::kInt8);
-  else if (by_channel || data == DType::kInt16)
+  else if (by_channel || data == DType::kInt16 || stored->zero[0] == turned)
     centred = without_zero_points(rewriter.graph.budget, *stored);
   if (centred) {
     out.integers = centred;
@@ -169,7 +173,10 @@ std::optional<IntegerWeights> integer_weights(Rewriter& rewriter, const Op& op, 
     return out;
   }
   if (by_channel) {
-    reason = "the weights have a zero point for each channel, which no kernel takes";
+    const bool is_turned = std::all_of(stored->zero.begin(), stored->zero.end(),
+                                       [&](int64_t z) { return z == turned || z == turned + 1; });
+    reason = is_turned ? "weights of -128 are multiplied by a negative number, and no kernel takes 128"
+                       : "the weights have a zero point for each channel, which no kernel takes";
     return std::nullopt;
   }
   if (data == DType::kInt16) {

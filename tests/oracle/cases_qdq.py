@@ -3,6 +3,7 @@
 points of its own, in the types that it takes; and forms that must stay float. Integers may be one step off: kernels
 round products twice, or halves in another way than ONNX (docs/integer-models.md)."""
 
+import ml_dtypes
 import numpy as np
 
 from tests.support.case import Case
@@ -652,4 +653,84 @@ qdq(
     "[1,6,7,7]",
     weights=values | {"low": f(0), "high": f(1)},
     result=0.0113,
+)
+
+# Weights that are computed from integers by products, or moved: test_integer_weights.py wants all of these in integers. A negative
+# factor takes 128 from an integer of -128, which no kernel has: there are none.
+FACTORS = f(1, 0.5, -0.7, 2, 0, -1)
+
+
+def weights_without_the_least(shape, axis=None, **more):
+    weights_text, integers = weights_of(shape, axis=axis, **more)
+    if integers["wq"].dtype == np.int8:
+        integers["wq"] = np.maximum(integers["wq"], -127)
+    return weights_text, integers
+
+
+for dtype in ("int8", "uint8", "int16"):
+    for axis in (None, 0):
+        by = "tensor" if axis is None else "channel"
+        text, values = weights_without_the_least((6, 4, 3, 2), axis)
+        norm = {"g": FACTORS, "h": f(0.1, -0.2, 0.3, 0.4, -3, 0), "m": f(1, 0, -1, 2, 1, 0), "u": f(1, 2, 0.5, 1, 1, 3)}
+        for name, more, behind in (
+            ("normalised", norm, "n = BatchNormalization(c, g, h, m, u) r = Relu(n)"),
+            ("times_factors", {"k": FACTORS.reshape(6, 1, 1)}, "r = Mul(c, k)"),
+            ("divided", {"k": f(1, 0.5, -0.7, 2, 3, -1).reshape(6, 1, 1)}, "r = Div(c, k)"),
+        ):
+            body = text + f"c = Conv(a, w) {behind}"
+            name = f"weights/{name}_by_{by}_{dtype}"
+            qdq(name, body, ["[1,4,9,8]"], "[1,6,7,7]", dtype, values | more, result=0.17)
+for weights, zero, axis in (("int8", 0, 0), ("int8", 5, None), ("uint8", 128, 0), ("uint8", 77, None)):
+    text, values = weights_of((6, 4, 3, 2), TYPES[weights], axis=axis, zero=zero)
+    values["wq"] = np.maximum(values["wq"], np.iinfo(TYPES[weights]).min + 1)
+    second = {"vq": values["wq"][:2, :, ::-1].copy(), "sv": f(0.0032), "zv": np.array(zero, TYPES[weights])}
+    for name, more, body, channels in (
+        ("negated_first", {}, "n = Neg(w) r = Conv(a, n)", 6),
+        ("gathered", {"i": np.array([5, 0, 0, 2])}, "n = Gather<axis=0>(w, i) r = Conv(a, n)", 4),
+        ("joined_same", {}, "n = Concat<axis=2>(w, w) p = Pad(a, q) r = Conv(p, n)", 6),
+        ("joined", second, "v = DequantizeLinear(vq, sv, zv) n = Concat<axis=0>(w, v) r = Conv(a, n)", 8),
+    ):
+        if name == "joined" and zero not in (0, 128):  # two scales are two for each channel, with a zero point each
+            continue
+        if name == "joined_same":
+            more = {"q": np.array([0, 0, 3, 0, 0, 0, 0, 0])}
+        name = f"weights/{name}_{weights}_zero_{zero}"
+        qdq(name, text + body, ["[1,4,9,8]"], f"[1,{channels},7,7]", "uint8", values | more, result=0.17)
+    # More than four groups are one.
+    text, values = weights_of((6, 2, 3, 2), TYPES[weights], axis=None if axis is None else 1, zero=zero)
+    body = text + "r = ConvTranspose<strides=[2,1], group=6>(a, w)"
+    name = f"weights/groups_transposed_{weights}_zero_{zero}"
+    qdq(name, body, ["[1,6,5,6]"], "[1,12,11,7]", "int8", values, result=0.05)
+text, values = weights_without_the_least((6, 4, 3, 2), 0)
+values["sw"] = values["sw"] * f(1, -1, 1, -1, -1, 1)
+qdq("weights/negative_scales", text + "r = Conv(a, w)", ["[1,4,9,8]"], "[1,6,7,7]", "int8", values, result=0.17)
+
+# Ops that are products, and constants of fewer bits than the data: test_integer_weights.py wants these in integers too.
+for dtype in TYPES:
+    for name, body, values in (
+        ("negated", "r = Neg(a)", {}),
+        ("divided", "r = Div(a, k)", {"k": f(6)}),
+        ("divided_by_less_than_0", "r = Div(a, k)", {"k": f([-0.7])}),
+        ("times_number", "r = Mul(a, k)", {"k": f(0.4)}),
+        ("plus_number", "r = Add(a, k)", {"k": f(0.5)}),
+        ("number_minus", "r = Sub(k, a)", {"k": f(1)}),
+        ("plus_int8", "k = DequantizeLinear(v, u) r = Add(a, k)", {"v": np.int8([-128, 3, 127, 9]), "u": f(0.01)}),
+    ):
+        qdq(f"products/{name}_{dtype}", body, ["[2,3,4]"], "[2,3,4]", dtype, values)
+    if dtype != "int16":
+        words = {"v": np.array([-8, 3, 7, 0], ml_dtypes.int4), "u": f(0.1)}
+        body = "k = DequantizeLinear(v, u) r = Mul(a, k)"
+        qdq(f"products/times_int4_{dtype}", body, ["[2,3,4]"], "[2,3,4]", dtype, words)
+
+# No kernel computes: conversions of floats are exact.
+CASES.append(
+    Case(
+        "qdq/chosen_only",
+        "float[1,4,6,5] x",
+        "q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) p = MaxPool<kernel_shape=[3,3], pads=[1,1,1,1]>(d) "
+        "e = Concat<axis=1>(p, d) t = QuantizeLinear(e, s, z) y = DequantizeLinear(t, s, z)",
+        {"s": f(0.03), "z": np.uint8(2)},
+        outputs="float[1,8,6,5] y",
+        ranges={"x": (-3, 9)},
+    )
 )

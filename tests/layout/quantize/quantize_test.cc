@@ -342,6 +342,15 @@ TEST_F(Quantized, FloatOperatorsAreListedButForTheBorder) {
   EXPECT_EQ(refused[2].where().op, "DIV");
 }
 
+// EMBEDDING_LOOKUP gives floats of integers.
+TEST_F(Quantized, AHybridKernelLosesNoScale) {
+  const Val rows = b.constant(recipe::ints(std::array<int64_t, 2>{3, 5}, DType::kInt8, {2, 1}));
+  const Val found{graph.add_value(DType::kFloat32, {2, 1})};
+  graph.at(rows.id).quantization = core::Quantization{{0.5f}, {0}, 0};
+  graph.add_op({.kind = Kind::kEmbeddingLookup, .inputs = {b.i32({0, 1}).id, rows.id}, .outputs = {found.id}});
+  check_grids(graph);
+}
+
 // What a pass loses would be computed with a scale of 0.
 TEST_F(Quantized, ScalesThatAreLostAreFound) {
   const Val q = quantize_to(floats({2, 3}), 0.5f, 3);
