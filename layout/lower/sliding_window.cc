@@ -30,12 +30,12 @@ AutoPad read_auto_pad(Lowering& lo) {
 int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 
 // A size as stride * whole + rest; the rest may not be known.
-struct Division {
+struct StrideQuotient {
   Dim whole = 0;
   std::optional<int64_t> rest;
 };
 
-Division divide(core::Symbols& symbols, Dim size, int64_t stride) {
+StrideQuotient divide(core::Symbols& symbols, Dim size, int64_t stride) {
   Dim rest = symbols.mod(size, stride);
   if (core::is_symbol(rest)) return {symbols.floor_div(size, stride), std::nullopt};
   return {*symbols.exact_div(symbols.sub(size, rest), stride), rest};
@@ -43,14 +43,14 @@ Division divide(core::Symbols& symbols, Dim size, int64_t stride) {
 
 // floor((size + plus) / stride)
 Dim floor_of(core::Symbols& symbols, Dim size, int64_t plus, int64_t stride) {
-  Division d = divide(symbols, size, stride);
+  StrideQuotient d = divide(symbols, size, stride);
   if (d.rest) return symbols.add(d.whole, floor_div(*d.rest + plus, stride));
   return symbols.floor_div(symbols.add(size, plus), stride);
 }
 
 // The total padding of SAME; nullopt when it depends on a dynamic size.
 std::optional<int64_t> same_total(core::Symbols& symbols, const WindowAxis& axis) {
-  Division d = divide(symbols, axis.size, axis.stride);
+  StrideQuotient d = divide(symbols, axis.size, axis.stride);
   if (!d.rest) return std::nullopt;
   return std::max<int64_t>(0, axis.effective_kernel() - (*d.rest == 0 ? axis.stride : *d.rest));
 }

@@ -16,6 +16,7 @@
 // Large matrices take the time that reading them takes, and stay as they are.
 #include <optional>
 
+#include "layout/core/builtin.h"
 #include "layout/plain/plain.h"
 #include "layout/plain/rules.h"
 
