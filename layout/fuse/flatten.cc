@@ -72,6 +72,15 @@ bool add_layers(Rewriter& rewriter, ValueId id, int left, std::vector<OpId>& lay
   });
 }
 
+// Whether another TRANSPOSE is above a BITCAST, which none goes behind here: settle_layouts lets the two meet. Mostly
+// they are the inverse of each other, as TFLite to ONNX writes them.
+bool may_meet_another(Rewriter& rewriter, ValueId id) {
+  const OpId bits = rewriter.producer(id);
+  if (bits < 0 || rewriter.op(bits).kind != Kind::kBitcast) return false;
+  const OpId above = rewriter.producer(rewriter.op(bits).inputs[0]);
+  return above >= 0 && rewriter.op(above).kind == Kind::kTranspose;
+}
+
 bool flatten_into_weights(Rewriter& rewriter, OpId id) {
   // Starts at the RESHAPE, so that all layers that share a flatten are rewritten together.
   const Op reshape = rewriter.op(id);
@@ -81,6 +90,8 @@ bool flatten_into_weights(Rewriter& rewriter, OpId id) {
   if (!perm || (*perm)[0] != 0) return false;
   const std::vector<OpId> layers = layers_of_flatten(rewriter, id);
   if (layers.empty()) return false;
+  const bool is_direct = rewriter.op(rewriter.users(reshape.outputs[0])[0]).kind == Kind::kFullyConnected;
+  if (!is_direct && may_meet_another(rewriter, rewriter.op(above).inputs[0])) return false;
   // The flattened axis of the weights [N, C*H*W] is split and permuted to the order before the transpose. Axis 0 of the
   // weights (outputs) takes the place of the batch, so the permutation is the same as that of the data.
   const core::Shape& in = rewriter.value(reshape.inputs[0]).shape;

@@ -140,7 +140,8 @@ void GraphImport::reshaped_complex(SubgraphScope& scope, const tfl::Operator& op
 }
 
 // Several of the dimensions are open: the operator itself, on an array with a last axis of 2. `shape`: of the numbers.
-ValueId GraphImport::openly_reshaped(Kind kind, const tfl::Operator& op, ValueId x, const Inputs& inputs, Shape shape) {
+ValueId GraphImport::openly_reshaped(Kind kind, const tfl::Operator& op, ValueId x, const Inputs& inputs,
+                                     const Shape& shape) {
   const size_t rank = graph_.at(x).shape.size() - 1;
   if (kind == Kind::kReshape) {
     const int64_t parts[] = {2};

@@ -214,7 +214,7 @@ class GraphImport {
   bool complex_numbers(SubgraphScope& scope, const tfl::Operator& op);
   void fourier_transform(SubgraphScope& scope, const tfl::Operator& op);
   void reshaped_complex(SubgraphScope& scope, const tfl::Operator& op);
-  ValueId openly_reshaped(Kind kind, const tfl::Operator& op, ValueId x, const Inputs& inputs, Shape shape);
+  ValueId openly_reshaped(Kind kind, const tfl::Operator& op, ValueId x, const Inputs& inputs, const Shape& shape);
   void part_of_complex(SubgraphScope& scope, const tfl::Operator& op);
 
   // An op between two operators of the file that moves elements of a static shape.
