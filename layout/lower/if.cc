@@ -36,7 +36,7 @@ using Lists = std::vector<std::optional<List>>;
 std::vector<Val> without_lists(Lowering& lo, Builder& branch, std::span<const Val> results, Lists& lists) {
   std::vector<Val> parts;
   for (Val v : results) {
-    if (!is_list(branch, v)) {
+    if (!branch.is_tensor_list(v)) {
       lists.emplace_back();
       parts.push_back(v);
       continue;

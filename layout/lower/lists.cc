@@ -33,28 +33,27 @@ Val tensor_list(Builder& b, std::span<const Val> elements) {
 
 }  // namespace
 
-bool is_list(const Builder& b, Val v) { return b.is_tensor_list(v); }
-
 List list_of(Builder& b, Val sequence) {
-  if (!is_list(b, sequence)) throw Unsupported("a sequence that is computed at run time is not supported", kListHint);
+  if (!b.is_tensor_list(sequence))
+    throw Unsupported("a sequence that is computed at run time is not supported", kListHint);
   List list{.elements = inputs_of(b, sequence)};
   // The type of an element may be unknown, but that of a list is not.
   if (list.elements.empty() || !core::is_tensor_list(b.graph, list.elements[0].id)) return list;
-  const std::vector<Val> says = inputs_of(b, list.elements[0]);
+  const std::vector<Val> header = inputs_of(b, list.elements[0]);
   list.elements.erase(list.elements.begin());
-  list.form = says.empty() ? List::Form::kOpen : List::Form::kJoined;
-  if (says.empty()) return list;
-  const std::vector<int64_t> joint = b.graph.ints(says[0].id).value();
+  list.form = header.empty() ? List::Form::kOpen : List::Form::kJoined;
+  if (header.empty()) return list;
+  const std::vector<int64_t> joint = b.graph.ints(header[0].id).value();
   list.joint = {static_cast<int>(joint[0]), joint[1] != 0, joint[2] != 0};
   return list;
 }
 
 Val as_value(Builder& b, const List& list) {
   std::vector<Val> elements = list.elements;
-  std::vector<Val> says;
+  std::vector<Val> header;
   if (list.form == List::Form::kJoined)
-    says.push_back(b.i32({list.joint.axis, list.joint.stacks ? 1 : 0, list.joint.of_ones ? 1 : 0}));
-  if (list.form != List::Form::kKnown) elements.insert(elements.begin(), b.tensor_list(says));
+    header.push_back(b.i32({list.joint.axis, list.joint.stacks ? 1 : 0, list.joint.of_ones ? 1 : 0}));
+  if (list.form != List::Form::kKnown) elements.insert(elements.begin(), b.tensor_list(header));
   return tensor_list(b, elements);
 }
 
@@ -91,7 +90,7 @@ Val joined_tensor(Builder& b, const Joint& joint, std::span<const Val> elements)
 Val element_at(Lowering& lo, const List& joined, Val at) {
   const Joint& how = joined.joint;
   if (!how.is_counted())
-    lo.unsupported("an element is taken of a list whose elements may have different sizes", kListHint);
+    lo.unsupported("SequenceAt of a list whose elements may have different sizes is not supported", kListHint);
   const Val tensor = joined.elements[0];
   at = non_negative_indices(lo, as_scalar(lo, at), lo.b.dim(tensor, how.axis));
   if (!how.stacks) at = lo.b.reshape(at, {1});

@@ -36,7 +36,6 @@ struct List {
   Joint joint = {};
 };
 
-bool is_list(const Builder& b, Val v);
 // Refused where `sequence` is not made here: then nothing is known of it.
 List list_of(Builder& b, Val sequence);
 Val as_value(Builder& b, const List& list);

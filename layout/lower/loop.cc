@@ -24,6 +24,9 @@ struct Loop {
   std::vector<size_t> wanted;  // the scan outputs that are used
   Val trips, condition;        // absent: no limit; true
   std::vector<Val> state;
+  bool has_lists(const Builder& b) const {
+    return std::any_of(state.begin(), state.end(), [&](Val v) { return b.is_tensor_list(v); });
+  }
 };
 
 Val add_row_axis(Lowering& lo, Val v) { return lo.b.unsqueeze(v, std::vector<int>{0}); }
@@ -59,7 +62,7 @@ struct Trial {
 
  private:
   Val input_like(Lowering& lo, Val v) {
-    if (!is_list(lo.b, v)) return subgraph.input(lo.dtype(v), lo.shape(v));
+    if (!lo.b.is_tensor_list(v)) return subgraph.input(lo.dtype(v), lo.shape(v));
     List list = list_of(lo.b, v);
     if (list.form == List::Form::kOpen || list.elements.empty()) return as_value(subgraph.b(), {List::Form::kOpen, {}});
     if (list.elements.size() > kMostCarriedElements)
@@ -161,7 +164,7 @@ struct OtherSizes {};
 
 // The values of the state after an iteration that made `v` of it.
 std::vector<Val> to_state(Lowering& lo, Builder& b, Slot& slot, Val v) {
-  if (is_list(b, v) != slot.is_list) lo.malformed("an iteration makes a tensor of a list, or a list of a tensor");
+  if (b.is_tensor_list(v) != slot.is_list) lo.malformed("an iteration makes a tensor of a list, or a list of a tensor");
   if (!slot.is_list) return {v};
   const List list = list_of(b, v);
   if (list.form != slot.list.form || list.joint.axis != slot.list.joint.axis ||
@@ -189,7 +192,7 @@ std::optional<std::vector<Val>> unrolled_loop(Lowering& lo, const Loop& loop) {
   }
   std::vector<Val> state = loop.state;
   // Only a Loop that can become a WHILE is judged by the measured count; a WHILE cannot carry every sequence.
-  const bool has_lists = std::any_of(state.begin(), state.end(), [&](Val v) { return lo.b.is_tensor_list(v); });
+  const bool has_lists = loop.has_lists(lo.b);
   std::vector<std::vector<Val>> rows(loop.scans);
   Val condition = loop.condition ? loop.condition : lo.b.filled(1, DType::kBool, {});
   for (int64_t trip = 0; !trips || trip < *trips; ++trip) {
@@ -221,11 +224,10 @@ std::vector<Val> loop_at_run_time(Lowering& lo, const Loop& loop) {
   std::vector<Val> begin{lo.b.scalar(0, DType::kInt64), reshaped_to_scalar(lo.b, condition)};
   std::vector<Slot> slots(loop.carried);
   std::vector<ScanOutput> scans;
-  const bool has_lists = std::any_of(loop.state.begin(), loop.state.end(), [&](Val v) { return is_list(lo.b, v); });
-  if (has_lists || !loop.wanted.empty()) {
+  if (loop.has_lists(lo.b) || !loop.wanted.empty()) {
     Trial trial(lo, loop);
     for (size_t i = 0; i < loop.carried; ++i)
-      if (is_list(lo.b, loop.state[i])) slots[i] = list_slot(lo, loop, trial, i);
+      if (lo.b.is_tensor_list(loop.state[i])) slots[i] = list_slot(lo, loop, trial, i);
     scans = scan_outputs(lo, loop, trial);
   }
   for (size_t i = 0; i < loop.carried; ++i) {

@@ -24,8 +24,6 @@ Val sequence_of(Lowering& lo, const std::vector<Val>& elements) {
   return as_value(lo.b, {.elements = elements});
 }
 
-bool is_sequence(Lowering& lo, Val v) { return is_list(lo.b, v); }
-
 std::vector<Val> elements_of(Lowering& lo, Val sequence) {
   List list = list_of(lo.b, sequence);
   if (list.form != List::Form::kKnown)
@@ -100,8 +98,10 @@ Val joined_as_asked(Lowering& lo, const List& list) {
   const int rank = lo.rank(tensor) + (stacks ? 1 : 0) - (list.joint.stacks ? 1 : 0);
   const int axis = lo.axis(lo.need_attr_i("axis"), rank);
   if (stacks != list.joint.stacks || axis != list.joint.axis)
-    lo.unsupported("a sequence whose length is known at run time only is put together in another way than at its axis",
-                   kListHint);
+    lo.unsupported(
+        "ConcatFromSequence joins a list, whose length is known at run time only, along another axis than an operator "
+        "before",
+        kListHint);
   return tensor;
 }
 
@@ -122,13 +122,13 @@ void lower_sequence_at(Lowering& lo) {
   const List list = list_of(lo.b, lo.input(0));
   const Val at = lo.input(1);
   if (list.form == List::Form::kOpen)
-    lo.unsupported("an element is taken of a list before the type of its elements is known", kListHint);
+    lo.unsupported("SequenceAt of a list that was empty before the loop is not supported in its body", kListHint);
   if (list.form == List::Form::kJoined) return lo.output(0, element_at(lo, list, at));
   const std::vector<Val>& elements = list.elements;
   if (elements.empty()) lo.malformed("the sequence is empty: it has no element to take");
   if (!lo.ints(at) && are_alike(lo, elements)) {
-    const Joint pile;
-    return lo.output(0, element_at(lo, {List::Form::kJoined, {joined_tensor(lo.b, pile, elements)}, pile}, at));
+    const Joint stacked;
+    return lo.output(0, element_at(lo, {List::Form::kJoined, {joined_tensor(lo.b, stacked, elements)}, stacked}, at));
   }
   lo.output(0, elements[need_position(lo, at, elements.size(), elements.size() - 1)]);
 }
@@ -161,7 +161,7 @@ void lower_sequence_length(Lowering& lo) {
   if (list.form == List::Form::kJoined && list.joint.is_counted())
     return lo.output(0, dim_as_scalar(lo, lo.b.dim(list.elements[0], list.joint.axis), DType::kInt64));
   if (list.form == List::Form::kJoined)
-    lo.unsupported("the length of a list is asked for whose elements may have different sizes", kListHint);
+    lo.unsupported("SequenceLength of a list whose elements may have different sizes is not supported", kListHint);
   if (list.form == List::Form::kOpen) return lo.output(0, stand_in(lo.b, DType::kInt64, {}));
   const size_t count = elements_of(lo, lo.input(0)).size();
   lo.output(0, lo.b.scalar(static_cast<double>(count), DType::kInt64));
@@ -210,9 +210,9 @@ void lower_sequence_map(Lowering& lo) {
     std::vector<Val> inputs;
     for (size_t k = 0; k < lo.input_count(); ++k) {
       const Val given = lo.input(k);
-      if (is_sequence(lo, given) && elements_of(lo, given).size() != count)
+      if (lo.b.is_tensor_list(given) && elements_of(lo, given).size() != count)
         lo.malformed("the sequences must have the same length");
-      inputs.push_back(is_sequence(lo, given) ? elements_of(lo, given)[i] : given);
+      inputs.push_back(lo.b.is_tensor_list(given) ? elements_of(lo, given)[i] : given);
     }
     const std::vector<Val> outputs = lo.around.lower_inline(body, inputs);
     if (outputs.size() != made.size())

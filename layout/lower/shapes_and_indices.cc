@@ -187,7 +187,7 @@ Val reshape_to(Lowering& lo, Val x, std::span<const Dim> dims) {
 
 Val with_length(Lowering& lo, Val list, Dim length) {
   const Dim have = lo.b.dim(list, 0);
-  if (known_to_differ(have, length)) lo.misfit(fmt::format("a list of {} elements has {}", length, have));
+  if (known_to_differ(have, length)) lo.misfit(fmt::format("a list must have {} elements; it has {}", length, have));
   return have == length ? list : lo.b.reshape(list, {length});
 }
 

@@ -39,10 +39,11 @@ struct ScanOutput {
   int axis = 0;
   Val initial;
 };
+// The shape of the rows of a list or a scan output: that of `row`, a value of `subgraph`, and where it is open the
+// declared one.
+Shape shape_of_rows(core::SubgraphBuilder& subgraph, Val row, const onnx::ValueInfo& declared);
 // `row` is a value of `subgraph`; its shape and the declared one give the shape of the rows. `length` is their number,
 // or 0 when rows are appended. Refused when the shape is known inside the loop only.
-// The first function gives the shape of the rows alone.
-Shape shape_of_rows(core::SubgraphBuilder& subgraph, Val row, const onnx::ValueInfo& declared);
 ScanOutput scan_output(Lowering& lo, core::SubgraphBuilder& subgraph, Val row, const onnx::ValueInfo& declared,
                        int64_t axis, Dim length);
 Val append_row(Builder& b, const ScanOutput& how, Val so_far, Val row);

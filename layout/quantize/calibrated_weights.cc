@@ -53,8 +53,7 @@ bool CalibratedWeights::is_wanted(const Op& op, size_t input) const {
     return false;
   if (const core::Weights* where = core::weights_of(op.kind))
     return input == *where->weights && !has_usable_integers(graph_.at(op.inputs[input]), graph_.budget);
-  const core::Builtin& row = core::builtin(op.kind);
-  return row.integers != core::Integers::kChosen && is_data_input(op, input);
+  return !chooses(op) && is_data_input(op, input);
 }
 
 void CalibratedWeights::want(OpId id) {

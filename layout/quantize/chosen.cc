@@ -9,14 +9,13 @@
 
 #include "layout/core/builtin.h"
 #include "layout/core/integer_constant.h"
+#include "layout/quantize/known_ranges.h"
 #include "layout/quantize/rules.h"
 
 namespace lowtide::layout {
 namespace {
 
 using core::Role;
-
-bool chooses(const Op& op) { return core::builtin(op.kind).integers == core::Integers::kChosen; }
 
 bool is_data(const Op& op, size_t input) {
   return core::has_input(op, input) && core::builtin(op.kind).inputs[input] == Role::kData;

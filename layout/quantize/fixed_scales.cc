@@ -16,8 +16,6 @@ namespace {
 constexpr double kMostNoise = 0.01;
 constexpr double kLeastStepsOfLargest = 32;
 
-bool only_chooses(const Op& op) { return core::builtin(op.kind).integers == core::Integers::kChosen; }
-
 }  // namespace
 
 FixedScales::Size FixedScales::larger(const Size& a, const Size& b) {
@@ -33,12 +31,12 @@ FixedScales::FixedScales(Graph& graph, const Calibrated& calibrated)
       sizes_[v] = {tensor->seen.high, tensor->mean_square};
   auto size = [&](ValueId id) -> Size& { return sizes_[static_cast<size_t>(id)]; };
   for (const Op& op : graph.ops) {
-    if (!only_chooses(op)) continue;
+    if (!chooses(op)) continue;
     for (const ValueId out : data_outputs(graph, op))
       for (const ValueId in : data_inputs(graph, op)) size(out) = larger(size(out), size(in));
   }
   for (auto op = graph.ops.rbegin(); op != graph.ops.rend(); ++op) {
-    if (!only_chooses(*op)) continue;
+    if (!chooses(*op)) continue;
     for (const ValueId out : data_outputs(graph, *op))
       for (const ValueId in : data_inputs(graph, *op)) size(in) = larger(size(in), size(out));
   }

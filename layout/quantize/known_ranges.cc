@@ -49,8 +49,7 @@ bool keeps_all(Kind kind) {
 
 // Each element of the result is one of the data, a mean of some, or less.
 bool stays_inside(const Op& op) {
-  const Integers integers = core::builtin(op.kind).integers;
-  return integers == Integers::kChosen || integers == Integers::kOneScale || op.kind == Kind::kRelu ||
+  return chooses(op) || core::builtin(op.kind).integers == Integers::kOneScale || op.kind == Kind::kRelu ||
          op.kind == Kind::kRelu6 || op.kind == Kind::kReluN1To1;
 }
 
@@ -195,6 +194,8 @@ std::optional<Interval> constant_range(core::Graph& graph, ValueId constant, boo
   if (all_finite != nullptr) *all_finite = all;
   return any ? std::optional(out) : std::nullopt;
 }
+
+bool chooses(const Op& op) { return core::builtin(op.kind).integers == Integers::kChosen; }
 
 bool is_data_input(const Op& op, size_t i) {
   if (!core::has_input(op, i)) return false;

@@ -27,6 +27,9 @@ const CalibratedTensor* calibrated_tensor(const core::Graph& graph, const Calibr
 // `all_finite` may be null.
 std::optional<Interval> constant_range(core::Graph& graph, ValueId constant, bool* all_finite);
 
+// Whether an op gives elements of its data as they are, so that integers of one grid stay on it.
+bool chooses(const Op& op);
+
 // The values that are data to an op: for an op with weights its first operand alone. Constants and types other than f32
 // are left out.
 std::vector<ValueId> data_inputs(const core::Graph& graph, const Op& op);

@@ -84,7 +84,7 @@ class MadeRanges {
     if (!is_moving(id)) return std::nullopt;
     const CalibratedTensor* tensor = calibrated_tensor(graph_, calibrated_, id);
     if (tensor == nullptr || !tensor->is_finite) return std::nullopt;
-    if (tensor->unmasked.least || tensor->unmasked.most || tensor->unmasked.is_empty) return std::nullopt;
+    if (tensor->unmasked.has_masks()) return std::nullopt;
     return Finding{tensor->seen, tensor->interval, true, width(tensor->interval)};
   }
 
@@ -99,9 +99,7 @@ class MadeRanges {
     return has_nan || !is_finite(out) ? std::nullopt : std::optional(out);
   }
 
-  static bool is_plain(const Op& op) {
-    return core::builtin(op.kind).activation == core::kNoActivation || core::fused_activation(op) == Activation::kNone;
-  }
+  static bool is_plain(const Op& op) { return core::fused_activation(op) == Activation::kNone; }
 
   std::optional<Affine> affine(const Op& op) {
     if (op.kind == Kind::kReshape || op.kind == Kind::kTranspose) return Affine{};
@@ -236,19 +234,21 @@ class MadeRanges {
   std::vector<std::optional<Finding>> known_, maybe_;  // by value
 };
 
-std::optional<double> multiplied(const std::optional<double>& number, double factor) {
-  return number ? std::optional(*number * factor) : std::nullopt;
-}
-
 CalibratedTensor multiplied(CalibratedTensor tensor, double factor) {
   tensor.seen = times(tensor.seen, factor);
   tensor.interval = times(tensor.interval, factor);
+  tensor.mean_square *= factor * factor;
   for (std::vector<float>* of :
        {&tensor.channel_means, &tensor.channel_lows, &tensor.channel_highs, &tensor.channel_shifts})
     for (float& number : *of) number = static_cast<float>(number * factor);
-  if (factor < 0) std::swap(tensor.channel_lows, tensor.channel_highs);
-  tensor.unmasked.least = multiplied(tensor.unmasked.least, factor);
-  tensor.unmasked.most = multiplied(tensor.unmasked.most, factor);
+  Unmasked& numbers = tensor.unmasked;
+  for (std::optional<double>* end : {&numbers.least, &numbers.most})
+    if (*end) **end *= factor;
+  if (factor < 0) {
+    std::swap(tensor.channel_lows, tensor.channel_highs);
+    std::swap(numbers.least, numbers.most);
+    std::swap(numbers.is_empty, numbers.is_empty_above);
+  }
   return tensor;
 }
 
@@ -269,9 +269,6 @@ void add_ranges_of_multiples(const Graph& graph, Calibrated& calibrated) {
   for (const auto& [name, multiple] : graph.kept_ranges->multiples) {
     const auto of = calibrated.tensors.find(multiple.of);
     if (of == calibrated.tensors.end()) continue;
-    // Masks would be at the other end.
-    const Unmasked& unmasked = of->second.unmasked;
-    if (multiple.factor < 0 && (unmasked.least || unmasked.most || unmasked.is_empty)) continue;
     calibrated.tensors.insert_or_assign(name, multiplied(of->second, multiple.factor));
   }
 }

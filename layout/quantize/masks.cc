@@ -33,18 +33,15 @@ constexpr double kMostWidening = 128;
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-bool is_plain(const Op& op) {
-  return core::builtin(op.kind).activation == core::kNoActivation ||
-         core::fused_activation(op) == core::Activation::kNone;
-}
+bool is_plain(const Op& op) { return core::fused_activation(op) == core::Activation::kNone; }
 bool is_plain_sum(const Op& op) { return (op.kind == Kind::kAdd || op.kind == Kind::kSub) && is_plain(op); }
 // Of an operand of such a sum.
 double sign_of(const Op& op, size_t input) { return op.kind == Kind::kSub && input == 1 ? -1 : 1; }
 
 // Each element of its first result is one of its data.
 bool gives_elements(const Op& op) {
-  return (core::builtin(op.kind).integers == core::Integers::kChosen || op.kind == Kind::kTopkV2) &&
-         !op.outputs.empty() && core::builtin(op.kind).outputs[0] == Role::kData;
+  return (chooses(op) || op.kind == Kind::kTopkV2) && !op.outputs.empty() &&
+         core::builtin(op.kind).outputs[0] == Role::kData;
 }
 
 // Of these all inputs are such data, and there may be many.

@@ -73,10 +73,12 @@ double NeededSteps::of_operand(const Op& op, size_t input, bool by_terms) const 
       return is_needed || are_fractions_taken(op.inputs[0], op.outputs[0]) ? 1 / kStepsOfUnit : kAny;
     case Kind::kFloorMod: {
       if (input != 0) return kAny;
-      const auto divisors = graph_.numbers(op.inputs[1]);
-      double least = 1;
-      if (divisors && !divisors->empty() && (*divisors)[0] != 0) least = std::fabs((*divisors)[0]);
-      return least / kStepsOfUnit;
+      // By divisors that are not known, whole units.
+      double least = kAny;
+      if (const auto divisors = graph_.numbers(op.inputs[1]))
+        for (const double divisor : *divisors)
+          if (divisor != 0) least = std::min(least, std::fabs(divisor));
+      return (least == kAny ? 1 : least) / kStepsOfUnit;
     }
     case Kind::kCast:
       if (!is_integer_cast(graph_, op)) return of_result;
@@ -98,7 +100,7 @@ double NeededSteps::of_operand(const Op& op, size_t input, bool by_terms) const 
     const auto known = factor(op, input);
     return known ? of_result / *known : kAny;
   }
-  if (core::builtin(op.kind).integers != core::Integers::kChosen || !is_data_input(op, input)) return kAny;
+  if (!chooses(op) || !is_data_input(op, input)) return kAny;
   double least = kAny;
   for (size_t i = 0; i < op.outputs.size(); ++i)
     if (op.outputs[i] != core::kAbsent && core::builtin(op.kind).outputs[i] == core::Role::kData)

@@ -178,14 +178,14 @@ class Placing {
       give_reason(id, fmt::format("the {} kernel of {} is not exact", dtype_name(dtype), kind_name(one.kind)));
       return Part::kFloat;
     }
-    const bool chooses = row.integers == Integers::kChosen;
-    const bool one_scale = chooses || row.integers == Integers::kOneScale;
+    const bool is_choice = chooses(one);
+    const bool one_scale = is_choice || row.integers == Integers::kOneScale;
     if (!integer_kernel_takes(graph_, one, dtype, one_scale)) {
       give_reason(id, fmt::format("no kernel of {} takes {} of rank {}", kind_name(one.kind), dtype_name(dtype),
                                   graph_.at(one.outputs[0]).rank()));
       return Part::kFloat;
     }
-    if (!chooses) return one.outputs.size() == 1 ? Part::kComputes : Part::kFloat;
+    if (!is_choice) return one.outputs.size() == 1 ? Part::kComputes : Part::kFloat;
     for (size_t i = 0; i < one.inputs.size(); ++i) {
       if (!is_data_input(one, i) || !graph_.at(one.inputs[i]).is_constant()) continue;
       bool all_finite = true;
@@ -214,7 +214,7 @@ class Placing {
   std::string name_of(ValueId id) const {
     while (graph_.at(id).name.empty() && graph_.at(id).producer >= 0) {
       const std::vector<ValueId> data = data_inputs(graph_, op(graph_.at(id).producer));
-      if (core::builtin(op(graph_.at(id).producer).kind).integers != Integers::kChosen || data.size() != 1) break;
+      if (!chooses(op(graph_.at(id).producer)) || data.size() != 1) break;
       id = data[0];
     }
     return onnx_name(graph_, id);
@@ -618,8 +618,7 @@ class Placing {
   // wants in floats: the others give the same in integers.
   void mark_floats() {
     for (size_t i = 0; i < op_count(); ++i) {
-      const bool chooses = core::builtin(graph_.ops[i].kind).integers == Integers::kChosen;
-      graph_.ops[i].stays_float = kept_[i] || (parts_[i] == Part::kFloat && !chooses);
+      graph_.ops[i].stays_float = kept_[i] || (parts_[i] == Part::kFloat && !chooses(graph_.ops[i]));
       if (parts_[i] == Part::kComputes || parts_[i] == Part::kTable) out_.computing.push_back(graph_.ops[i].outputs[0]);
     }
   }
@@ -729,7 +728,7 @@ void limit_far(core::Graph& graph, const PlacedGrids& placed) {
   for (size_t i = 0; i < ops; ++i) {
     const Op op = graph.ops[i];
     // What is chosen of them, in floats, may be quantized.
-    if (core::builtin(op.kind).integers == Integers::kChosen)
+    if (chooses(op))
       for (const ValueId in : data_inputs(graph, op))
         if (far.contains(in))
           for (const ValueId out : data_outputs(graph, op)) far.insert(out);

@@ -30,6 +30,7 @@ struct Unmasked {
   std::optional<double> least_from(bool is_low) const {
     return is_low ? least : most ? std::optional(-*most) : std::nullopt;
   }
+  bool has_masks() const { return least || most || is_empty || is_empty_above; }
   bool is_empty = false;        // masks alone, at the low end
   bool is_empty_above = false;  // the same at the high end
 };

@@ -44,7 +44,8 @@ ImportedTflite import_with(const tfl::Model& model, core::Model& out, const Impo
   try {
     GraphImport(shared).run(signature ? signature->subgraph : 0, signature);
   } catch (const OpenDimensionIs& needed) {
-    bound.emplace(needed.open, needed.size);
+    if (!bound.emplace(needed.open, needed.size).second)
+      throw stream::Error(stream::Code::kInternal, "an import does not use the size that one before has found");
     throw;
   }
   std::vector<std::string> notes;

@@ -95,6 +95,9 @@ TEST_F(MadeRanges, FactorsThatMoveIntoWeights) {
   const Val weights = b.filled(0.5, DType::kFloat32, {4, 3});
   const Val layer = named(b.op(Kind::kFullyConnected, {x, weights}, core::FullyConnectedOptions{}), "layer", {-2, 6});
   calibrated.tensors["layer"].channel_means = {1, 2, 3, 4};
+  calibrated.tensors["layer"].mean_square = 16;
+  calibrated.tensors["layer"].unmasked.most = 4;
+  calibrated.tensors["layer"].unmasked.is_empty = true;
   const Val negated = named(b.op(Kind::kNeg, {layer}), "negated", {-6, 2});
   keep(named(b.mul(negated, number(-0.5)), "y", {-1, 3}));
   fuse(graph);
@@ -106,6 +109,13 @@ TEST_F(MadeRanges, FactorsThatMoveIntoWeights) {
   EXPECT_EQ(range(Val{graph.ops[0].outputs[0]}), (Interval{-3, 1}));
   EXPECT_THAT(calibrated.tensors[graph.at(graph.ops[0].outputs[0]).name].channel_means,
               testing::ElementsAre(-0.5, -1, -1.5, -2));
+  const CalibratedTensor& multiple = calibrated.tensors[graph.at(graph.ops[0].outputs[0]).name];
+  EXPECT_EQ(multiple.mean_square, 4);
+  // Numbers but for masks: the ends are exchanged.
+  EXPECT_EQ(multiple.unmasked.least, -2);
+  EXPECT_EQ(multiple.unmasked.most, std::nullopt);
+  EXPECT_TRUE(multiple.unmasked.is_empty_above);
+  EXPECT_FALSE(multiple.unmasked.is_empty);
   forget_made_names(graph);
   EXPECT_EQ(graph.at(graph.ops[0].outputs[0]).name, "");
 }
