@@ -2,6 +2,7 @@
 """Weights and operands that are computed from a model's integers are integers of the kernel, in models that must be computed in
 integers."""
 
+import dataclasses
 import pathlib
 
 import numpy as np
@@ -23,10 +24,10 @@ def test_in_integers(case, tmp_path, litert, lowtide):
 
 def test_128_is_no_integer_of_8_bits(tmp_path):
     (case,) = [case for case in COMPUTED if case.name == "qdq/weights/times_factors_by_channel_int8"]
-    case.weights["wq"][2, 1, 0, 0] = -128  # its factor is negative
+    weights = np.array(case.weights["wq"])
+    weights[2, 1, 0, 0] = -128  # its factor is negative
     path = pathlib.Path(tmp_path / "m.onnx")
-    onnx.save(case.model(), path)
-    case.weights["wq"][2, 1, 0, 0] = np.int8(-127)
+    onnx.save(dataclasses.replace(case, weights={**case.weights, "wq": weights}).model(), path)
     done = converter.convert(path, tmp_path / "m.tflite", ["--require-integer"])
     assert done.status == "refused"
     assert "weights of -128 are multiplied by a negative number" in done.stderr
