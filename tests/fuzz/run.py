@@ -173,6 +173,13 @@ def build():
     subprocess.run(["cmake", "--build", "--preset", "fuzz", "--target", *programs], cwd=ROOT, check=True)
 
 
+def make_seeds(folder):
+    """Seeds of TFLite files are made by the release program."""
+    subprocess.run(["cmake", "--preset", "release"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["cmake", "--build", "--preset", "release"], cwd=ROOT, check=True)
+    subprocess.run([sys.executable, "-m", "tests.fuzz.make_seeds", str(folder)], cwd=ROOT, check=True)
+
+
 def summary(work):
     print(f"{'target':15} {'CPU hours':>9} {'executions':>12} {'corpus':>7} {'findings':>8}")
     executions, cpu = collections.Counter(), work.cpu()
@@ -191,22 +198,15 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--target", nargs="+", choices=TARGETS, default=TARGETS)
     parser.add_argument("--slice", type=int, default=1800, help="seconds of one run of one target")
-    parser.add_argument("--no-build", action="store_true")
+    parser.add_argument("--no-build", action="store_true", help="start from the committed corpus; make no other seeds")
     parser.add_argument("--summary", action="store_true", help="print the counts and do nothing")
     args = parser.parse_args()
     work = Work(args.folder.resolve())
     if not args.summary:
         if not args.no_build:
             build()
-        if not (args.folder / "corpus").is_dir():
-            if not args.no_build:  # seeds of TFLite are made by the program
-                subprocess.run(["cmake", "--preset", "release"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-                subprocess.run(["cmake", "--build", "--preset", "release"], cwd=ROOT, check=True)
-            subprocess.run(
-                [sys.executable, "-m", "tests.fuzz.make_seeds", str((args.folder / "corpus").resolve())],
-                cwd=ROOT,
-                check=True,
-            )
+            if not (work.folder / "corpus").is_dir():
+                make_seeds(work.folder / "corpus")
         os.nice(19)
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         for number in (signal.SIGINT, signal.SIGTERM):
