@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .commands import Conversion, check, convert, convert_async, inspect, merge
+from .commands import check, convert, convert_async, inspect, merge
 from .errors import (
     Budget,
     Different,
@@ -34,6 +34,7 @@ from .errors import (
 from .events import Progress
 from .parts import Partition, extract, partition
 from .program import examine, find_program
+from .writing_call import Conversion
 
 if TYPE_CHECKING:
     from .calibration import Calibration, calibrate

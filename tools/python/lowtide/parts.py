@@ -9,8 +9,8 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .commands import PathLike, _arguments, _child, _path, _positional, _run
-from .program import examine, find_program
+from .arguments import PathLike, checked_path, positional, to_arguments
+from .program import run_program
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,18 +91,19 @@ def partition(
         As `convert`.
     """
     options = dict(locals())
-    path = _positional(_path("model", options.pop("model")))
+    path = positional(checked_path("model", options.pop("model")))
     feed = options.pop("probe")
-    extra = _arguments(options)
+    extra = to_arguments(options)
     if feed is not None:
         from .probe import declarations
 
-        extra += declarations(path, _path("probe", feed), _arguments({**options, "output": None, "dry_run": False}))
-    program = examine(find_program())
+        extra += declarations(
+            path, checked_path("probe", feed), to_arguments({**options, "output": None, "dry_run": False})
+        )
     if dry_run:
-        division = json.loads(_run(program, _child(program, ["partition", path, *extra, "--json"])).stdout)
+        division = json.loads(run_program(["partition", path, *extra, "--json"]).stdout)
         return Partition(None, division, division["listing"])
-    finished = _run(program, _child(program, ["partition", path, *extra]))
+    finished = run_program(["partition", path, *extra])
     folder = pathlib.Path(output) if output is not None else _default_folder(pathlib.Path(path))
     return Partition(folder, json.loads((folder / "manifest.json").read_text(encoding="utf-8")), finished.stdout)
 
@@ -152,9 +153,8 @@ def extract(
         As `convert`.
     """
     options = dict(locals())
-    path = _positional(_path("model", options.pop("model")))
+    path = positional(checked_path("model", options.pop("model")))
     begin = options.pop("from_")
-    extra = _arguments({"from": begin, **options})
-    program = examine(find_program())
-    _run(program, _child(program, ["extract", path, "--quiet", *extra]))
+    extra = to_arguments({"from": begin, **options})
+    run_program(["extract", path, "--quiet", *extra])
     return pathlib.Path(output)

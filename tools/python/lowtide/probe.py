@@ -7,11 +7,10 @@ import json
 from collections.abc import Mapping, Sequence
 
 from .command_options import CommandParser
-from .commands import _child, _run
 from .errors import Usage
 from .onnx_session import OnnxSession
 from .port import Array, Port
-from .program import examine, find_program
+from .program import run_program
 from .samples import array_names, read_arrays
 
 _NAMES = {
@@ -62,9 +61,8 @@ def _text(array: Array, port: Port | None) -> str | None:
 
 
 def _undeclared(model: str, options: Sequence[str]) -> list[str]:
-    program = examine(find_program())
-    arguments = ["partition", model, *options, "--dry-run", "--json"]
-    return list(json.loads(_run(program, _child(program, arguments)).stdout)["undeclared"])
+    finished = run_program(["partition", model, *options, "--dry-run", "--json"])
+    return list(json.loads(finished.stdout)["undeclared"])
 
 
 def declarations(model: str, feed: str, options: Sequence[str]) -> list[str]:

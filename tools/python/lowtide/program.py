@@ -293,4 +293,38 @@ def failure(finished: Finished) -> Error:
     return kind("\n".join(lines) or f"the program ended with status {finished.status}")
 
 
-__all__: list[str] = ["Child", "Finished", "Program", "examine", "failure", "find_program"]
+def child_of(program: Program, arguments: Sequence[str]) -> Child:
+    """A run of the program that reports its error as JSON, where its version does."""
+    return Child(program, [*arguments, "--errors=json"] if "errors" in program.options else arguments)
+
+
+def run_child(child: Child, on_line: Callable[[bytes], None] | None = None) -> Finished:
+    """`Child.run` for a child that must succeed.
+
+    Raises
+    ------
+    Error
+        What the program reported.
+    """
+    finished = child.run(on_line)
+    if finished.status != 0:
+        raise failure(finished)
+    return finished
+
+
+def run_program(arguments: Sequence[str]) -> Finished:
+    """Finds the program and runs it once, as `run_child`."""
+    return run_child(child_of(examine(find_program()), arguments))
+
+
+__all__: list[str] = [
+    "Child",
+    "Finished",
+    "Program",
+    "child_of",
+    "examine",
+    "failure",
+    "find_program",
+    "run_child",
+    "run_program",
+]
