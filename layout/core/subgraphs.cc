@@ -90,20 +90,26 @@ Val SubgraphBuilder::input(DType dtype, Shape shape) {
 
 Val SubgraphBuilder::here(Val outer) {
   if (!outer) return {};
-  auto [it, is_new] = here_.try_emplace(outer.id);
-  if (!is_new) return it->second;
+  if (const auto known = here_.find(outer.id); known != here_.end()) return known->second;
+  // Kept afterwards: what is refused here must be refused at the next use too.
+  const Val inner = around_.is_tensor_list(outer) ? list_here(outer) : tensor_here(outer);
+  here_.emplace(outer.id, inner);
+  return inner;
+}
+
+Val SubgraphBuilder::tensor_here(Val outer) {
   const Value& value = around_.graph.at(outer.id);
-  if (around_.is_tensor_list(outer)) return it->second = list_here(outer);
+  Val made;
   if (value.is_constant()) {
-    it->second = builder_.constant(value.constant, value.name);
+    made = builder_.constant(value.constant, value.name);
   } else {
-    it->second = input(value.dtype, value.shape);
+    made = input(value.dtype, value.shape);
     captured_.push_back(outer.id);
   }
-  Value& inner = graph_->at(it->second.id);
+  Value& inner = graph_->at(made.id);
   inner.contents = value.contents;
   inner.quantization = value.quantization;
-  return it->second;
+  return made;
 }
 
 Val SubgraphBuilder::list_here(Val outer) {

@@ -40,12 +40,14 @@ class SubgraphBuilder {
 
  private:
   friend class SubgraphOpBuilder;
+  Val tensor_here(Val outer);
+  Val list_here(Val outer);
+
   Model& model_;
   size_t graphs_before_;  // of the model
   std::unique_ptr<Graph> graph_;
   Builder builder_;
   Builder& around_;
-  Val list_here(Val outer);
   std::vector<ValueId> captured_;
   std::map<ValueId, Val> here_;
 };

@@ -91,6 +91,17 @@ TEST_F(Regions, BranchesOfOtherTypesOrRanksAreRefused) {
   EXPECT_THROW(run_if(model, b, flag, yes, none), stream::Unsupported);
 }
 
+// A branch may be given up and another value of the same list be asked for.
+TEST_F(Regions, AListOfAnUnknownElementIsRefusedEachTime) {
+  const Val flag = input(DType::kBool, {}), unknown{b.graph.add_value(DType::kUndefined, {})};
+  const Val list = b.tensor_list({{unknown}});
+  auto yes = [&](SubgraphBuilder& subgraph) {
+    for (const Val v : {list, list, unknown}) EXPECT_THROW(subgraph.here(v), UnknownType);
+    return std::vector<Val>{};
+  };
+  run_if(model, b, flag, yes, yes);
+}
+
 // Not known to be constant by the kernel's own rule: a third value tells it that shapes change.
 TEST_F(Regions, ABranchThatComputesAShapeMakesTheResultsDynamic) {
   Dim batch = model.symbols.named("batch");
