@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import lzma
 import math
-import os
 import struct
 import tokenize
 import zipfile

@@ -15,7 +15,8 @@ import numpy as np
 from .errors import Usage
 from .matching import Order
 from .port import Array, Port
-from .samples import AnySamples, ChangedSamples, RandomSamples, Sample
+from .random_samples import RandomSamples
+from .samples import AnySamples, ChangedSamples, Sample
 from .tflite_graph import TfliteGraph
 from .tflite_header import TYPE_NAMES
 

@@ -26,9 +26,10 @@ from .model_files import model_files
 from .onnx_session import LEVELS
 from .output_path import check_output_path, print_output, temporary_folder
 from .port import Array
+from .random_samples import generator, random_sample, resolved_shapes
 from .runner import Runner, model_kind
 from .runtime_log import end_of_output
-from .samples import generator, random_sample, read_arrays, resolved_shapes
+from .samples import read_arrays
 from .stored_arrays import write_arrays
 
 _SLOWEST = 20

@@ -10,126 +10,29 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import lzma
-import math
 import os
-import struct
-import tokenize
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import IO, Any, Union
+from typing import Any, Union
 
 import numpy as np
-import numpy.random  # noqa: F401 - numpy would load it at its first use, when an interrupt may come, which its C code loses
 
-from . import small_floats
+from .array_files import ArrayMember, ArrayZip
 from .errors import Malformed, NotFound, Usage
 from .other_files import check_regular
 from .output_path import writing
-from .port import Array, Port, Typed, check_types, checked_inputs, unknown_name
+from .port import Array, Port, Typed, check_types, checked_inputs
+from .random_samples import RandomSamples
 from .stored_arrays import write_arrays
 
 PathLike = Union[str, "os.PathLike[str]"]
 Sample = dict[str, Array]
-_MOST_ELEMENTS = 2**60 - 1  # of 8 bytes
-# What zipfile and numpy raise for broken files, such as RuntimeError for encrypted ones and TokenError for headers that are
-# no literals.
-_BROKEN = (
-    *(AttributeError, EOFError, LookupError, OSError, OverflowError),
-    *(RuntimeError, SyntaxError, TypeError, ValueError),
-    *(lzma.LZMAError, struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error),
-)
-
-
-def random_sample(ports: Mapping[str, Port], shapes: Mapping[str, Sequence[int]], rng: np.random.Generator) -> Sample:
-    """Floats from 0 to 1, 8-bit integers of the whole range, other integers 0 and 1.
-
-    Raises
-    ------
-    Usage
-        For an input of strings.
-    """
-    out = {}
-    for name, port in ports.items():
-        shape = tuple(shapes[name])
-        _check_random_shape(name, shape)
-        if port.dtype.kind in "OSU":
-            raise Usage(f"input {name!r} is of strings, which have no random values: give arrays", input=name)
-        if port.bits_of:
-            out[name] = small_floats.random_bits(port.bits_of, shape, rng)
-        elif port.dtype.name in ("int8", "uint8"):
-            limits = np.iinfo(port.dtype)
-            out[name] = rng.integers(limits.min, limits.max + 1, shape, port.dtype)
-        elif port.dtype.kind in "biu":
-            out[name] = rng.integers(0, 2, shape).astype(port.dtype)
-        else:
-            out[name] = np.asarray(rng.random(shape)).astype(port.dtype)
-    return out
-
-
-def generator(seed: int) -> np.random.Generator:
-    """Random numbers.
-
-    Raises
-    ------
-    Usage
-    """
-    if seed < 0:
-        raise Usage(f"seed: {seed} is negative; give 0 or more")
-    return np.random.default_rng(seed)
-
-
-def resolved_shapes(
-    ports: Mapping[str, Port], given: Mapping[str, Sequence[int]] | None, model: str
-) -> tuple[dict[str, tuple[int, ...]], list[str]]:
-    """Shapes for random inputs, and lines on dynamic extents that became 1.
-
-    Raises
-    ------
-    Usage
-        For a name that is no input, or a shape that does not fit.
-    """
-    given = {} if given is None else given
-    for name in given:
-        if name not in ports:
-            raise unknown_name("input", name, ports)
-    shapes, lines = {}, []
-    for name, port in ports.items():
-        if port.shape is None:
-            if name not in given:
-                raise Usage(
-                    f"{model}: input {name!r} is {port}: the model does not say how many dimensions it has; give its shape "
-                    f"(--shape {name}=EXTENTS), or arrays",
-                    input=name,
-                )
-            shapes[name] = tuple(given[name])
-            continue
-        shape = tuple(given.get(name, [n if isinstance(n, int) else 1 for n in port.shape]))
-        if len(shape) != len(port.shape) or any(isinstance(n, int) and n != m for n, m in zip(port.shape, shape)):
-            raise Usage(f"{model}: input {name!r} is {port}, not {list(shape)}", input=name)
-        if name not in given and shape != port.shape:
-            lines.append(f"input {name!r} is {port}; dynamic dimensions are 1 here, see --shape")
-        shapes[name] = shape
-    return shapes, lines
-
-
-def _check_random_shape(name: str, shape: Sequence[int]) -> None:
-    """That numpy can count the bytes; whether there is memory for them shows when they are made.
-
-    Raises
-    ------
-    Usage
-    """
-    if math.prod(max(n, 1) for n in shape) > _MOST_ELEMENTS:
-        raise Usage(f"input {name!r}: no array has as many elements as {list(shape)}; give a smaller shape", input=name)
 
 
 @contextlib.contextmanager
-def _arguments_file(path: str) -> Iterator[_Zip]:
+def _arguments_file(path: str) -> Iterator[ArrayZip]:
     """An .npz file that is an argument: what is wrong with it is a wrong argument."""
     try:
-        with contextlib.closing(_Zip(path)) as archive:
+        with contextlib.closing(ArrayZip(path)) as archive:
             yield archive
     except Malformed as error:
         raise Usage(str(error), file=path) from error
@@ -162,79 +65,6 @@ def read_arrays(path: str, ports: Mapping[str, Port]) -> dict[str, Array]:
                 member.take_type(ports[name])
         _check_types(path, ports, members)
         return _checked(path, ports, {name: member.read(member.shape) for name, member in members.items()})
-
-
-def _why(error: BaseException) -> str:
-    """One short line. numpy's advice to allow what a stranger's file wants is no advice to follow."""
-    text = " ".join(str(error).split()).partition(" To allow loading")[0]
-    return (text[:200] + ("..." if len(text) > 200 else "")) or type(error).__name__
-
-
-class _Member:
-    """An array in a file, read in pieces. `size`: of its header and its elements."""
-
-    def __init__(self, path: str, name: str, file: IO[bytes], size: int) -> None:
-        self._path, self.name, self._file = path, name, file
-        try:
-            self._read_header()
-            self._check_size(size)
-        except BaseException:
-            self.close()
-            raise
-
-    def _read_header(self) -> None:
-        try:
-            version = np.lib.format.read_magic(self._file)
-            readers: dict[tuple[int, int], Any] = {
-                (1, 0): np.lib.format.read_array_header_1_0,
-                (2, 0): np.lib.format.read_array_header_2_0,
-            }
-            if version not in readers:
-                raise ValueError(f"version {version} of the array format")
-            shape, self.by_column, dtype = readers[version](self._file)
-            self.shape: tuple[int, ...] = shape
-            self.dtype: np.dtype[Any] = dtype
-        except (*_BROKEN, MemoryError) as error:  # Python's parser has no memory for deep headers
-            raise self._malformed(error) from error
-
-    def _check_size(self, size: int) -> None:
-        if self.dtype.hasobject:
-            raise Malformed(f"{self._path}: array {self.name!r} is of Python objects, not of numbers", file=self._path)
-        if self.dtype.itemsize == 0:
-            raise self._malformed(ValueError("its elements have no bytes"))
-        if any(n < 0 for n in self.shape):
-            raise self._malformed(ValueError(f"its shape {list(self.shape)} has a negative extent"))
-        needed = math.prod(self.shape) * self.dtype.itemsize
-        if needed > size:  # before anything of that size is allocated
-            raise Malformed(
-                f"{self._path}: array {self.name!r} ends early: its shape {list(self.shape)} needs {needed} bytes, and it "
-                f"has at most {size}",
-                file=self._path,
-            )
-
-    def take_type(self, port: Port) -> None:
-        """Bytes without a type, as numpy stores the types of the package ml_dtypes, are of the input's type if that is one."""
-        is_untyped = self.dtype.kind == "V" and self.dtype.names is None and self.dtype.subdtype is None
-        if is_untyped and port.dtype.isbuiltin == 2 and port.dtype.itemsize == self.dtype.itemsize:
-            self.dtype = port.dtype
-
-    def _malformed(self, error: BaseException) -> Malformed:
-        return Malformed(f"{self._path}: array {self.name!r} cannot be read: {_why(error)}", file=self._path)
-
-    def read(self, shape: Sequence[int]) -> Array:
-        """The next elements, as an array of a shape."""
-        count = math.prod(shape) * self.dtype.itemsize
-        try:
-            data = self._file.read(count)
-        except _BROKEN as error:
-            raise self._malformed(error) from error
-        if len(data) < count:
-            raise Malformed(f"{self._path}: array {self.name!r} ends early", file=self._path)
-        array: Array = np.frombuffer(data, self.dtype).reshape(shape, order="F" if self.by_column else "C")
-        return array
-
-    def close(self) -> None:
-        self._file.close()
 
 
 def sample_files(source: PathLike) -> list[str]:
@@ -313,36 +143,10 @@ def _array_in(path: str, ports: Mapping[str, Port]) -> Array:
         size = os.fstat(file.fileno()).st_size
     except OSError as error:
         raise NotFound(f"{path}: cannot be read: {error.strerror or error}", file=path) from error
-    with contextlib.closing(_Member(path, os.path.basename(path), file, size)) as member:
+    with contextlib.closing(ArrayMember(path, os.path.basename(path), file, size)) as member:
         member.take_type(next(iter(ports.values())))
         _check_types(path, ports, {next(iter(ports)): member})
         return member.read(member.shape)
-
-
-class _Zip:
-    """The arrays of an .npz file by their names."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        check_regular(path)
-        try:
-            self._zip = zipfile.ZipFile(path)
-        except OSError as error:
-            raise NotFound(f"{path}: cannot be read: {error.strerror or error}", file=path) from error
-        except _BROKEN as error:
-            raise Malformed(f"{path}: is not an .npz file: {_why(error)}", file=path) from error
-        self.names = [name[: -len(".npy")] for name in self._zip.namelist() if name.endswith(".npy")]
-
-    def member(self, name: str) -> _Member:
-        try:
-            info = self._zip.getinfo(name + ".npy")
-            file = self._zip.open(info)
-        except _BROKEN as error:
-            raise Malformed(f"{self._path}: array {name!r} cannot be read: {_why(error)}", file=self._path) from error
-        return _Member(self._path, name, file, info.file_size)
-
-    def close(self) -> None:
-        self._zip.close()
 
 
 class _Archive:
@@ -350,8 +154,8 @@ class _Archive:
 
     def __init__(self, path: str, ports: Mapping[str, Port]) -> None:
         self._path, self._ports = path, ports
-        self._zip = _Zip(path)
-        self._members: dict[str, _Member] = {}
+        self._zip = ArrayZip(path)
+        self._members: dict[str, ArrayMember] = {}
         try:
             self._open()
         except BaseException:
@@ -446,19 +250,6 @@ def _checked(path: str, ports: Mapping[str, Port], arrays: Sample) -> Sample:
         return checked_inputs(ports, arrays)
     except Usage as error:
         raise Usage(f"{path}: {error}", file=path, input=error.input) from error
-
-
-class RandomSamples:
-    """The same random samples each time that they are gone through."""
-
-    def __init__(self, count: int, seed: int, ports: Mapping[str, Port], shapes: Mapping[str, Sequence[int]]) -> None:
-        generator(seed)  # for its error
-        self.count, self._seed, self._ports, self._shapes = count, seed, ports, shapes
-
-    def __iter__(self) -> Iterator[Sample]:
-        rng = generator(self._seed)
-        for _ in range(self.count):
-            yield random_sample(self._ports, self._shapes, rng)
 
 
 class GivenSamples:

@@ -18,8 +18,9 @@ from .onnx_graph import Graph, read_graph
 from .output_comparison import compare_outputs
 from .pieces_verification import check_ports, compare, in_groups
 from .port import Array
+from .random_samples import RandomSamples, resolved_shapes
 from .runner import Runner, model_kind
-from .samples import AnySamples, GivenSamples, RandomSamples, Samples, resolved_shapes
+from .samples import AnySamples, GivenSamples, Samples
 from .tensor_comparison import compare_operators, compare_tensors, uncompared_count
 from .tflite_graph import TfliteGraph
 from .tflite_header import Header, Signature, read_header
