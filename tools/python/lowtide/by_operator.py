@@ -10,31 +10,26 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from .closeness import CLOSE_DB, CLOSE_QUANTIZED_DB, closeness, is_multiple, says_little
 from .difference import Difference, Sum
 from .element_types import SHIFTS, inner_unlike
 from .errors import Unsupported
 from .matching import Candidates, Order, group_of, has_same_axes, orders, other_extents, stored
 from .onnx_graph import Graph
-from .output_path import temporary_folder, writing
+from .operator_runs import Group, OperatorRuns
 from .port import Array, dtype_of
 from .runner import Runner
 from .samples import AnySamples, GivenSamples, Sample
 from .tflite_graph import TfliteGraph
 from .tflite_header import TYPE_NAMES, Header
 
-# A tensor that has no value's name is a value if it is as close as this: floats, and quantized ones.
-_CLOSE_DB = 60.0
-_CLOSE_QUANTIZED_DB, _CLOSE_EQUAL = 20.0, 0.95
 # Samples that are looked at where one leaves a choice.
 _TRIED = 4
-# What an open operator takes besides its constants.
-_OPEN = 256 << 10
 _RESHAPES = {"RESHAPE", "SQUEEZE", "EXPAND_DIMS"}
 
 
@@ -55,15 +50,6 @@ class Match:
     tensor: int
     value: str
     order: Order
-
-
-@dataclasses.dataclass(frozen=True)
-class Group:
-    """Operators that are run as one: indices of operators and of tensors."""
-
-    operators: tuple[int, ...]
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,68 +102,6 @@ class Reference:
         return out
 
 
-class _Operators:
-    """Runs of groups, each in a file of its own; constants of those that stay open have at most `limit` bytes."""
-
-    def __init__(
-        self, tflite: TfliteGraph, header: Header, kernels: str | None, threads: int | None, limit: int
-    ) -> None:
-        self._tflite, self._kernels, self._threads, self._limit = tflite, kernels, threads, limit
-        self._folder = temporary_folder()
-        for name in {os.path.normpath(name) for name in header.external_files}:
-            source = os.path.abspath(os.path.join(os.path.dirname(tflite.path), name))
-            if os.path.isfile(source):  # a link to a folder would lead links below it out of this one
-                with writing(self._folder.name):
-                    target = os.path.join(self._folder.name, name)
-                    os.makedirs(os.path.dirname(target), exist_ok=True)
-                    os.symlink(source, target)
-        self._open: dict[Group, Runner] = {}
-        self._open_bytes = 0
-        self._count = 0
-
-    def run(self, group: Group, inputs: dict[int, Array]) -> dict[int, Array]:
-        """Results by tensor; `inputs` are as the tensors are stored."""
-        runner = self._open.get(group)
-        if runner is None:
-            runner = self._load(group, {i: array.shape for i, array in inputs.items()})
-            size = _OPEN + self._tflite.constant_bytes(group.operators)
-            if self._open_bytes + size <= self._limit:
-                self._open[group] = runner
-                self._open_bytes += size
-        values = self._tflite.values
-        try:
-            results = runner.run({values[i].name: array for i, array in inputs.items()})
-        finally:
-            if group not in self._open:
-                runner.close()
-        return {i: results[values[i].name] for i in group.outputs}
-
-    def _load(self, group: Group, shapes: dict[int, tuple[int, ...]]) -> Runner:
-        self._count += 1
-        # Beside the links: with the random name of the folder it is none of theirs.
-        path = os.path.join(self._folder.name, f"{os.path.basename(self._folder.name)}-{self._count}.tflite")
-        self._tflite.cut(path, group.operators, group.inputs, group.outputs, shapes)
-        try:
-            return Runner(path, kernels=self._kernels, threads=self._threads)
-        except Unsupported as error:
-            message = str(error).replace(path, self._tflite.path)
-            raise Unsupported(
-                f"{message}; operators {', '.join(map(str, group.operators))} alone", file=self._tflite.path
-            ) from error
-        finally:
-            os.unlink(path)  # it is mapped
-
-    def forget(self) -> None:
-        for runner in self._open.values():
-            runner.close()
-        self._open.clear()
-        self._open_bytes = 0
-
-    def close(self) -> None:
-        self.forget()
-        self._folder.cleanup()
-
-
 class ByOperator:
     """Compares operators and finds which tensors are which values.
 
@@ -213,7 +137,7 @@ class ByOperator:
     ) -> None:
         self._graph, self._tflite, self._header = graph, tflite, header
         self._candidates, self._reference, self._limit = candidates, reference, limit
-        self._runs = _Operators(tflite, header, kernels, threads, limit)
+        self._runs = OperatorRuns(tflite, header, kernels, threads, limit)
         inputs = {
             port.index for signature in header.signatures if signature.subgraph == 0 for _, port in signature.inputs
         }
@@ -377,11 +301,11 @@ class ByOperator:
     def _match(self, op: int, group: Group, got: Array, sample: Sample, values: dict[str, Array]) -> Match | None:
         """What the output of a group is, `got` being its numbers in the first sample."""
         tensor = group.outputs[0]
-        if _says_little(got):
+        if says_little(got):
             # Zeros are close to any value that is zero, to any multiple of it, and in any order.
             for other, fetched in self._others(group, self._candidates.of(tensor)):
                 numbers = self._run(group, other, fetched)
-                if not _says_little(numbers):
+                if not says_little(numbers):
                     sample, values, got = other, fetched, numbers
                     break
         match = self._closest(tensor, self._possible(op, tensor, got.shape, sample, values), got, values)
@@ -391,7 +315,7 @@ class ByOperator:
 
     def _settled(self, group: Group, best: Match, got: Array, values: dict[str, Array]) -> Match:
         """The best match, or another one that is as close in the sample it was found in and remains so in others."""
-        tensor, least = best.tensor, min(self._score(best, got, values), _CLOSE_DB)
+        tensor, least = best.tensor, min(self._score(best, got, values), CLOSE_DB)
         if least == -np.inf:
             return best
         left = [best]
@@ -404,7 +328,7 @@ class ByOperator:
         for sample, fetched in self._others(group, [match.value for match in left]) if len(left) > 1 else ():
             numbers = self._run(group, sample, fetched)
             scores = {match: self._score(match, numbers, fetched) for match in left}
-            highest = min(max(scores.values()), _CLOSE_DB)
+            highest = min(max(scores.values()), CLOSE_DB)
             left = [match for match in left if scores[match] >= highest]
             if len(left) == 1:
                 break
@@ -419,7 +343,7 @@ class ByOperator:
             return -np.inf
         total = Sum()
         self.difference(match, values[match.value], got, total)
-        score, close, _ = _closeness(total.result())
+        score, close, _ = closeness(total.result())
         return score if close else -np.inf
 
     def _reshaped(self, op: int, tensor: int) -> Match | None:
@@ -455,13 +379,13 @@ class ByOperator:
                 break
             total = Sum()
             self.difference(match, values[match.value], got, total)
-            score, close, is_sure = _closeness(total.result())
+            score, close, is_sure = closeness(total.result())
             if is_guess and not is_sure:
                 continue
             if (close or named) and (close, score) > (best_is_close, best_score):
                 best, best_score, best_is_close = match, score, close
                 is_settled = is_sure or (close and named)
-            if best_score >= _CLOSE_DB:
+            if best_score >= CLOSE_DB:
                 break
         return best
 
@@ -481,11 +405,7 @@ class ByOperator:
             scale, zero = value.quantization.over(got.ndim)
             real = (real - zero) * scale
         want = expected.astype(np.float64).transpose(match.order).reshape(got.shape)
-        enough = _CLOSE_DB if got.dtype.kind == "f" else _CLOSE_QUANTIZED_DB
-        if _decibels(want, real) >= enough:
-            return False
-        axes = [None, *(axis for axis in range(got.ndim) if 1 < got.shape[axis] < got.size)]
-        return any(_decibels(want * _factors(want, real, axis), real) >= enough for axis in axes)
+        return is_multiple(want, real, CLOSE_DB if got.dtype.kind == "f" else CLOSE_QUANTIZED_DB)
 
     def _possible(
         self, op: int, tensor: int, shape: Sequence[int], sample: Sample, values: dict[str, Array]
@@ -575,20 +495,6 @@ def op_tensors(tflite: TfliteGraph, operator: int) -> list[int]:
     return [i for i in dict.fromkeys((*found.inputs, *found.outputs)) if i >= 0]
 
 
-def _closeness(difference: Difference) -> tuple[float, bool, bool]:
-    """Signal-to-noise ratio of a tensor and a value; whether it is close, and whether no other order of the elements could be."""
-    score, steps = difference.snr_db, difference.steps
-    if steps is None:
-        return score, score >= _CLOSE_DB, score >= _CLOSE_DB
-    near, equal = score >= _CLOSE_QUANTIZED_DB, steps.equal >= _CLOSE_EQUAL
-    return score, near or equal, near and equal
-
-
-def _says_little(array: Array) -> bool:
-    """Whether all elements are equal; a single one says little if it is zero."""
-    return bool(array.size > 0 and np.all(array == array.flat[0]) and (array.size > 1 or array.flat[0] == 0))
-
-
 def _axes(order: Order, shape: Sequence[int]) -> Order:
     """An order without the axes of extent 1."""
     return tuple(axis for axis in order if shape[axis] != 1)
@@ -596,23 +502,6 @@ def _axes(order: Order, shape: Sequence[int]) -> Order:
 
 def _elements(shape: Sequence[int | None]) -> int:
     return int(np.prod([1 if n is None else n for n in shape], dtype=np.int64))
-
-
-def _factors(want: Array, real: Array, axis: int | None) -> Array:
-    """The factors, one or one for each index of an axis, by which `want` comes closest to `real`."""
-    others = tuple(i for i in range(want.ndim) if i != axis)
-    squares = np.sum(want * want, axis=others, keepdims=True)
-    factors: Array = np.sum(want * real, axis=others, keepdims=True) / np.where(squares == 0, 1, squares)
-    return factors
-
-
-def _decibels(want: Array, real: Array) -> float:
-    with np.errstate(all="ignore"):
-        error = real - want
-        noise, signal = float(np.sum(error * error)), float(np.sum(real * real))
-    if not np.isfinite(noise) or not np.isfinite(signal) or signal == 0:
-        return -np.inf
-    return np.inf if noise == 0 else 10 * float(np.log10(signal / noise))
 
 
 def filled(moved: Sequence[int], shape: Sequence[int | None]) -> tuple[int, ...] | None:
