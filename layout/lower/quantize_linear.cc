@@ -225,7 +225,8 @@ Val on_grid(Lowering& lo, Val real, const core::Quantization& grid, DType dtype)
 Val as_levels(Builder& b, Val levels, Val zero, DType to) {
   Val y = b.round(levels);
   if (zero) y = b.add(y, as_floats(b, zero));
-  // In one step for a constant, which sends NaN to the least level, as ONNX Runtime and the kernels of MAXIMUM do.
+  // In one step for a constant, which sends NaN to the least level, as ONNX Runtime and the built-in MAXIMUM do; with
+  // XNNPACK NaN becomes the largest.
   if (b.is_constant(y)) return b.constant(recipe::quantize(b.graph.at(y.id).constant, to, {1.0F}, {}, -1));
   const double count = std::ldexp(1.0, stream::bits(to)), least = stream::is_signed_int(to) ? -count / 2 : 0;
   y = b.minimum(b.maximum(y, b.scalar_like(least, y)), b.scalar_like(least + count - 1, y));

@@ -30,11 +30,6 @@ PlacedGrids quantize_calibrated(core::Graph& graph, const Calibrated& calibrated
 // grid for data and result, or none.
 void check_grids(const core::Graph& graph);
 
-// Throws Error(kInternal) where a pass lost a scale: LiteRT would compute with a scale of 0, and be wrong without an
-// error. Of QUANTIZE and DEQUANTIZE every integer tensor has a scale; ops that only choose or move elements have one
-// grid for data and result, or none.
-void check_grids(const core::Graph& graph);
-
 // For models that must be computed in integers: every op that reads or gives floats, with the reason, but for QUANTIZE
 // of the model's inputs and DEQUANTIZE to its outputs. `placed` may be null.
 std::vector<stream::Unsupported> float_operators(core::Graph& graph, const PlacedGrids* placed = nullptr);
