@@ -9,6 +9,7 @@
 
 #include "layout/core/builtin.h"
 #include "layout/core/integer_constant.h"
+#include "layout/quantize/conditions.h"
 #include "stream/recipe/magnitude.h"
 #include "stream/recipe/recipe_reader.h"
 
@@ -17,9 +18,7 @@ namespace {
 
 namespace recipe = stream::recipe;
 
-constexpr double kMostWeight = 127;       // of i8, symmetric
-constexpr double kMostBias = 0x1p30;      // of i32, with a bit to spare
-constexpr double kLeastFactor = 0x1p-24;  // from sums to the result: less would vanish anyway
+constexpr double kMostWeight = 127;  // of i8, symmetric
 
 // Lists of scales are kept in memory. Vocabularies of language models, the widest layers there are, have a quarter of
 // it.
@@ -135,21 +134,34 @@ void CalibratedWeights::replace(OpId id, const TensorGrid& data, const TensorGri
     }
     std::vector<double> biases;
     if (core::has_input(op, *where->bias)) biases = *graph_.numbers(op.inputs[*where->bias]);
-    const double least =
-        std::max(kLeastFactor * result.scale / data.scale, static_cast<double>(std::numeric_limits<float>::min()));
     std::vector<float> scale;
     for (size_t channel = 0; channel < magnitudes.size(); ++channel) {
-      double own = std::max(magnitudes[channel] / kMostWeight, least);
-      auto make_room = [&](double bias) { own = std::max(own, std::fabs(bias) / (data.scale * kMostBias)); };
+      double bias = 0;
       if (magnitudes.size() == biases.size())
-        make_room(biases[channel]);
+        bias = biases[channel];
       else
-        std::for_each(biases.begin(), biases.end(), make_room);
+        for (const double each : biases) bias = std::max(bias, std::fabs(each));
+      const double own =
+          std::max(magnitudes[channel] / kMostWeight, finest_weights_scale(bias, data.scale, result.scale));
       scale.push_back(static_cast<float>(own));
     }
     const int axis = scale.size() == 1 ? -1 : scale_axis(op);
     set(id, i, scale, {}, DType::kInt8, axis);
   }
+}
+
+void CalibratedWeights::round_bias(OpId id, const TensorGrid& data) {
+  const Op op = graph_.ops[static_cast<size_t>(id)];
+  const core::Weights* where = core::weights_of(op.kind);
+  if (where == nullptr || !core::has_input(op, *where->bias)) return;
+  const auto weights = core::integer_constant(graph_.at(op.inputs[*where->weights]).constant, graph_.budget);
+  const std::vector<double> biases = *graph_.numbers(op.inputs[*where->bias]);
+  if (!weights || (weights->scale.size() > 1 && weights->scale.size() != biases.size())) return;
+  std::vector<float> scale;
+  for (const float own : weights->scale) scale.push_back(data.scale * own);
+  for (size_t i = 0; i < biases.size(); ++i)
+    if (!(std::fabs(biases[i]) / scale[scale.size() == 1 ? 0 : i] < std::numeric_limits<int32_t>::max())) return;
+  set(id, *where->bias, scale, {}, DType::kInt32, scale.size() == 1 ? -1 : 0);
 }
 
 void CalibratedWeights::set(OpId id, size_t input, const std::vector<float>& scale, const std::vector<int64_t>& zero,
@@ -159,7 +171,8 @@ void CalibratedWeights::set(OpId id, size_t input, const std::vector<float>& sca
   std::string name = value.name;
   const stream::RecipeRef after =
       recipe::dequantize(recipe::quantize(before, dtype, scale, zero, axis), scale, zero, axis);
-  floats.emplace(after.get(), before);
+  const auto known = floats.find(before.get());
+  floats.emplace(after.get(), known == floats.end() ? before : known->second);
   const ValueId made = graph_.add_constant(after, std::move(name));
   graph_.ops[static_cast<size_t>(id)].inputs[input] = made;
 }

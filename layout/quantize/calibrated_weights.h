@@ -36,6 +36,10 @@ class CalibratedWeights {
   void replace(OpId op, const TensorGrid& data, const TensorGrid& result,
                const std::function<Interval(size_t input)>& needed_of);
 
+  // After replace(), puts the bias on the grid of the op's sums, as quantized models have it: one step of these is less
+  // than what the data lost when it was rounded, however coarse it is for the result.
+  void round_bias(OpId op, const TensorGrid& data);
+
   // What was replaced: the floats by the new recipes.
   std::map<const stream::Recipe*, stream::RecipeRef> floats;
 

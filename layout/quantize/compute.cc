@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "layout/core/integer_constant.h"
+#include "layout/quantize/as_product.h"
 #include "layout/quantize/conditions.h"
 #include "layout/quantize/rules.h"
 #include "layout/quantize/weights.h"
@@ -79,6 +80,7 @@ class IntegerForm {
     if (!weights_) return false;
     dtype_ = weights_->data;
     if (!types_fit({grid})) return false;
+    choose_free_scales(rewriter_, op_, where, grid.scale, target_.scale, *weights_);
     if (!product_fits(op_.kind, grid.scale, weights_->scale, target_.scale, reason_)) return false;
     // FULLY_CONNECTED without a bias sums data of 16 bits in 32 bits (tflite/kernels/fully_connected.cc): the type of
     // the bias is that of the sums.
@@ -86,7 +88,7 @@ class IntegerForm {
     if (needs_bias || core::has_input(op_, where.bias)) {
       std::vector<float> scale;
       for (const float s : weights_->scale) scale.push_back(grid.scale * s);
-      bias_ = integer_bias(rewriter_, op_, where, scale, *weights_, reason_);
+      bias_ = integer_bias(rewriter_, op_, where, scale, target_.scale, *weights_, reason_);
       if (bias_ == core::kAbsent) return false;
     }
     return weighted_sums_fit(*shifted(grid, dtype_), *where.output_axis);
@@ -178,6 +180,7 @@ class IntegerForm {
                                       rewriter_.graph.budget);
     }
     if (!stored || stored->axis >= 0 || !(stored->scale[0] > 0) || !stored->all_zero_points_fit()) return core::kAbsent;
+    if (std::holds_alternative<stream::step::Fill>(stored->integers->step)) refine(*stored, is_wide);
     stream::RecipeRef integers = stored->integers;
     if (integers->dtype == DType::kInt4) integers = recipe::cast(integers, DType::kInt8);
     if (integers->dtype == DType::kUint4) integers = recipe::cast(integers, DType::kUint8);
@@ -192,6 +195,20 @@ class IntegerForm {
     rewriter_.graph.at(made).quantization = quantization_of(grid);
     rewriter_.note_new_ops();
     return made;
+  }
+
+  // One number everywhere, as a multiple of itself, which may be too far from the result's scale for a sum: then as
+  // more steps, no coarser than the result's where the type has so many.
+  void refine(core::IntegerConstant& number, bool is_wide) {
+    const bool is_sum = op_.kind == Kind::kAdd || op_.kind == Kind::kSub;
+    if (!is_sum || ratios_fit(op_.kind, number.scale, target_.scale, reason_)) return;
+    const DType dtype = is_wide ? DType::kInt16 : DType::kInt8;
+    const TensorGrid unit{dtype, 1, 0};
+    const double most = static_cast<double>(steps_of(unit).most);
+    const double steps = std::clamp(std::ceil(static_cast<double>(number.scale[0]) / target_.scale), 1.0, most);
+    number.integers = recipe::binary(stream::Binary::kMul, recipe::cast(number.integers, dtype),
+                                     recipe::fill_value(steps, dtype, {}));
+    number.scale[0] = static_cast<float>(number.scale[0] / steps);
   }
 
   ValueId as_operand(size_t i) {
@@ -329,27 +346,11 @@ class IntegerForm {
   std::string reason_;
 };
 
-// MUL in place of ops that have no integer kernel: DIV by a number, NEG.
-Op as_product(Rewriter& rewriter, Op op) {
-  double factor = -1;
-  if (op.kind == Kind::kDiv && rewriter.value(op.outputs[0]).dtype == DType::kFloat32) {
-    const auto numbers = rewriter.graph.numbers(op.inputs[1]);
-    if (!numbers || numbers->empty() ||
-        std::any_of(numbers->begin(), numbers->end(), [&](double number) { return number != numbers->front(); }))
-      return op;
-    if (rewriter.value(op.inputs[1]).rank() > rewriter.value(op.inputs[0]).rank()) return op;
-    factor = 1 / numbers->front();
-  } else if (op.kind == Kind::kNeg) {
-    op.options = core::BinaryOptions{};
-    op.inputs.push_back(core::kAbsent);
-  } else {
-    return op;
-  }
-  if (!std::isnormal(static_cast<float>(factor))) return op;
-  op.kind = Kind::kMul;
-  op.inputs[1] = rewriter.graph.add_constant(recipe::fill_value(factor, DType::kFloat32, {}));
+// MUL in place of ops that have no integer kernel.
+Op with_kernel(Rewriter& rewriter, const Op& op) {
+  const auto product = as_product(rewriter.graph, op, false);
   rewriter.note_new_ops();
-  return op;
+  return product.value_or(op);
 }
 
 bool computes(const core::Builtin& row) { return row.integers != Integers::kNone && row.integers != Integers::kChosen; }
@@ -377,7 +378,7 @@ bool compute_in_integers(Rewriter& rewriter, OpId id) {
   if (rewriter.op(producer).stays_float || rewriter.op(producer).outputs.size() != 1) return false;
   const auto grid = wanted_grid(rewriter, floats);
   if (!grid) return false;
-  Op op = as_product(rewriter, rewriter.op(producer));
+  Op op = with_kernel(rewriter, rewriter.op(producer));
   if (!computes(core::builtin(op.kind))) return false;
   rewriter.b.origin = op.origin;
   IntegerForm form(rewriter, std::move(op), *grid);
@@ -392,7 +393,7 @@ bool compute_in_integers(Rewriter& rewriter, OpId id) {
 }
 
 std::string reason_for_floats(Rewriter& rewriter, OpId id) {
-  const Op op = as_product(rewriter, rewriter.op(id));
+  const Op op = with_kernel(rewriter, rewriter.op(id));
   const core::Builtin& row = core::builtin(op.kind);
   bool from_integers = false;
   for (size_t i = 0; i < op.inputs.size(); ++i)

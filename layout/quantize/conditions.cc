@@ -28,6 +28,9 @@ constexpr double kMost32 = 0x1p31, kMost48 = 0x1p47;
 // HARD_SWISH refuses to load unless a step of the data is less than 128 steps of the result.
 constexpr double kMostHardSwish = 127;
 
+constexpr double kMostBias = 0x1p30;      // of i32, with a bit to spare
+constexpr double kLeastFactor = 0x1p-24;  // from sums to the result: less would vanish anyway
+
 bool within(double factor, double least, std::string& reason, double most = kMostFactor) {
   if (factor >= least && factor < most) return true;
   reason = fmt::format("the scales of its data and its result differ by a factor of {:.6g}, which kernels do not take",
@@ -49,6 +52,16 @@ bool product_fits(Kind, float data, const std::vector<float>& weights, float res
   return std::all_of(weights.begin(), weights.end(), [&](float scale) {
     return within(static_cast<double>(data) * scale / result, kLeastProduct, reason);
   });
+}
+
+double finest_weights_scale(double bias, float data, float result) {
+  return std::max({kLeastFactor * result / data, std::fabs(bias) / (data * kMostBias),
+                   static_cast<double>(std::numeric_limits<float>::min())});
+}
+
+double steps_lost(double bias, float scale, float result) {
+  const double level = bias / scale;
+  return std::fabs(level - std::nearbyint(level)) * scale / result;
 }
 
 bool sums_have_room(double most, double factor, bool is_wide, std::string& reason) {

@@ -15,6 +15,11 @@ namespace lowtide::layout {
 
 // Ops with weights: the factor from sums to the result, for each channel.
 bool product_fits(Kind kind, float data, const std::vector<float>& weights, float result, std::string& reason);
+// The finest scale of an op's weights, or of those of a channel: a finer one would make the factor so small that sums
+// vanish, or leave the bias no room in 32 bits.
+double finest_weights_scale(double bias, float data, float result);
+// How many steps of the result a bias loses when it is rounded to a scale.
+double steps_lost(double bias, float scale, float result);
 // Whether sums or products of at most this magnitude have room in the kernel, which multiplies them by `factor`. It
 // keeps them in 32 bits, and where the factor is 1 or more it shifts them to the left first. With `is_wide` it keeps
 // them in 64 bits, and their multiples in 32.

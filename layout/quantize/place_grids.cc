@@ -23,6 +23,7 @@
 #include "layout/quantize/made_ranges.h"
 #include "layout/quantize/masks.h"
 #include "layout/quantize/needed_steps.h"
+#include "layout/quantize/placed_products.h"
 #include "stream/error.h"
 #include "stream/printable.h"
 
@@ -76,6 +77,7 @@ class Placing {
         calibrated_(calibrated),
         constants_(graph),
         weights_(graph, calibrated, constants_),
+        products_(graph, calibrated),
         refused_(refused),
         progress_(progress),
         tables_(tables && calibrated.activations == DType::kInt8),
@@ -83,12 +85,15 @@ class Placing {
         groups_(graph.values.size()) {}
 
   PlacedGrids run() {
+    ranges_ = known_ranges(graph_, calibrated_);
+    products_.write([this](ValueId id) { return is_known(id); }, tables_);
+    ranges_.resize(graph_.values.size());
     find_parts();
     find_varying();
-    ranges_ = known_ranges(graph_, calibrated_);
     leave_without_ranges();
     leave_refused();
     find_groups();
+    leave_lone_products();
     find_masks();
     leave_parts_without_steps();
     leave_fixed();
@@ -97,6 +102,7 @@ class Placing {
       find_masks();
     }
     leave_coarse();
+    if (leave_lone_products()) find_masks();
     if (tables_) find_tables();
     choose_grids();
     leave_choices_without_grid();
@@ -196,6 +202,17 @@ class Placing {
       return Part::kFloat;
     }
     return Part::kChooses;
+  }
+
+  bool computes(OpId id) { return part(id) == Part::kComputes; }
+
+  // Whether there were any.
+  bool leave_lone_products() {
+    const std::vector<OpId> lone =
+        products_.lone([this](OpId id) { return computes(id); }, [this](ValueId id) { return groups_.of(id); });
+    for (const OpId id : lone) part(id) = Part::kFloat;
+    find_groups();
+    return !lone.empty();
   }
 
   void give_reason(OpId id, std::string reason) {
@@ -624,6 +641,7 @@ class Placing {
   }
 
   void place() {
+    products_.restore([this](OpId id) { return computes(id); });
     mark_floats();
     BiasCorrection correction(graph_, calibrated_, weights_.floats);
     for (size_t i = 0; i < op_count(); ++i) {
@@ -633,6 +651,7 @@ class Placing {
                        grid_of_result(data_outputs(graph_, one)[0]),
                        [&](size_t input) { return masks_->needed_of_operand(one, input); });
       if (calibrated_.correct_biases) correction.correct(static_cast<OpId>(i));
+      weights_.round_bias(static_cast<OpId>(i), grid_of_result(data_inputs(graph_, one)[0]));
     }
     const auto users = graph_.users();
     for (size_t v = 0; v < ranges_.size(); ++v)
@@ -681,6 +700,7 @@ class Placing {
   const Calibrated& calibrated_;
   KnownConstants constants_;
   CalibratedWeights weights_;
+  PlacedProducts products_;
   const RefusedOps& refused_;
   stream::Progress* progress_;
   bool tables_;

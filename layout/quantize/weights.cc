@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "layout/core/integer_constant.h"
+#include "layout/quantize/conditions.h"
 #include "stream/recipe/recipe_reader.h"
 
 namespace lowtide::layout {
@@ -23,19 +24,14 @@ constexpr int64_t kHalf = 128;  // of the values of 8 bits
 // Two scales that differ by rounding only.
 constexpr double kSameScale = 1e-6;
 
-// Channels of scale 0 are zeros; kernels refuse the scale. They are multiplied by 0 and get the least scale of the
-// others: that of a bias follows from it, and a scale that is coarser than the others' would round the bias.
-void replace_zero_scales(IntegerWeights& weights, int axis) {
-  if (std::none_of(weights.scale.begin(), weights.scale.end(), [](float s) { return s == 0; })) return;
-  float least = std::numeric_limits<float>::infinity();
-  for (const float scale : weights.scale)
-    if (scale > 0) least = std::min(least, scale);
-  if (std::isinf(least)) least = 1;
+// A bias that is rounded by no more than this many steps of the result.
+constexpr double kMostLost = 0.5;
+
+// The integers of channels of scale 0 are multiplied by 0: the channels get another scale.
+void clear_channels_of_scale_0(IntegerWeights& weights, int axis) {
   std::vector<int64_t> keep;
-  for (float& scale : weights.scale) {
-    keep.push_back(scale == 0 ? 0 : 1);
-    if (scale == 0) scale = least;
-  }
+  for (const float scale : weights.scale) keep.push_back(scale == 0 ? 0 : 1);
+  if (std::find(keep.begin(), keep.end(), 0) == keep.end()) return;
   const stream::Shape& dims = weights.integers->dims;
   stream::Shape along(dims.size(), 1);
   along[static_cast<size_t>(axis)] = static_cast<stream::Dim>(keep.size());
@@ -83,7 +79,8 @@ RecipeRef without_zero_points(stream::Budget& budget, const core::IntegerConstan
 }
 
 // The op's own bias as i32 at `scale`; null, with a reason, where it cannot be.
-RecipeRef given_bias(Rewriter& rewriter, ValueId bias, const std::vector<float>& scale, std::string& reason) {
+RecipeRef given_bias(Rewriter& rewriter, ValueId bias, const std::vector<float>& scale, float result,
+                     std::string& reason) {
   const core::Value& value = rewriter.value(bias);
   if (!value.is_constant()) {
     reason = "the bias is computed at run time";
@@ -107,10 +104,16 @@ RecipeRef given_bias(Rewriter& rewriter, ValueId bias, const std::vector<float>&
   }
   const std::vector<double> numbers = stream::evaluate_doubles(floats, rewriter.graph.budget);
   for (size_t i = 0; i < numbers.size(); ++i) {
-    const double level = numbers[i] / scale[scale.size() == 1 ? 0 : i];
-    if (std::fabs(level) < static_cast<double>(std::numeric_limits<int32_t>::max())) continue;
-    reason = fmt::format("element {} of the bias, {:.6g}, does not fit 32 bits at the scale {:.6g}", i, numbers[i],
-                         scale[scale.size() == 1 ? 0 : i]);
+    const float own = scale[scale.size() == 1 ? 0 : i];
+    const bool fits = std::fabs(numbers[i] / own) < static_cast<double>(std::numeric_limits<int32_t>::max());
+    const double lost = steps_lost(numbers[i], own, result);
+    if (fits && lost <= kMostLost) continue;
+    reason = fits ? fmt::format(
+                        "element {} of the bias, {:.6g}, is rounded by {:.2g} steps of the result at the scale "
+                        "{:.6g}",
+                        i, numbers[i], lost, own)
+                  : fmt::format("element {} of the bias, {:.6g}, does not fit 32 bits at the scale {:.6g}", i,
+                                numbers[i], own);
     return nullptr;
   }
   const int axis = scale.size() == 1 ? -1 : 0;
@@ -169,7 +172,7 @@ std::optional<IntegerWeights> integer_weights(Rewriter& rewriter, const Op& op, 
   if (centred) {
     out.integers = centred;
     out.data = data == DType::kInt16 ? DType::kInt16 : DType::kInt8;
-    replace_zero_scales(out, where.output_axis);
+    clear_channels_of_scale_0(out, where.output_axis);
     return out;
   }
   if (by_channel) {
@@ -211,12 +214,34 @@ const std::vector<int64_t>* sums_of_magnitudes(stream::Budget& budget, IntegerWe
   return &*weights.magnitudes;
 }
 
+void choose_free_scales(Rewriter& rewriter, const Op& op, const core::Weights& where, float data, float result,
+                        IntegerWeights& weights) {
+  std::vector<double> biases;
+  if (core::has_input(op, where.bias)) biases = rewriter.graph.numbers(op.inputs[where.bias]).value_or(biases);
+  const size_t count = weights.scale.size();
+  if (count > 1 && biases.size() != count) biases.clear();
+  const auto are_zeros = [&](size_t i) {
+    const std::vector<int64_t>* sums = sums_of_magnitudes(rewriter.graph.budget, weights, *where.output_axis);
+    if (sums == nullptr) return false;
+    return count > 1 ? (*sums)[i] == 0 : std::all_of(sums->begin(), sums->end(), [](int64_t sum) { return sum == 0; });
+  };
+  std::vector<double> most(count, 0), lost(count, 0);
+  for (size_t i = 0; i < biases.size(); ++i) {
+    const size_t at = count == 1 ? 0 : i;
+    most[at] = std::max(most[at], std::fabs(biases[i]));
+    lost[at] = std::max(lost[at], steps_lost(biases[i], data * weights.scale[at], result));
+  }
+  for (size_t i = 0; i < count; ++i)
+    if (weights.scale[i] == 0 || (lost[i] > kMostLost && are_zeros(i)))
+      weights.scale[i] = static_cast<float>(finest_weights_scale(most[i], data, result));
+}
+
 ValueId integer_bias(Rewriter& rewriter, const Op& op, const core::Weights& where, const std::vector<float>& scale,
-                     IntegerWeights& weights, std::string& reason) {
+                     float result, IntegerWeights& weights, std::string& reason) {
   std::string name;
   RecipeRef integers;
   if (core::has_input(op, where.bias)) {
-    integers = given_bias(rewriter, op.inputs[where.bias], scale, reason);
+    integers = given_bias(rewriter, op.inputs[where.bias], scale, result, reason);
     if (!integers) return core::kAbsent;
     name = rewriter.value(op.inputs[where.bias]).name;
   } else {

@@ -15,7 +15,7 @@ namespace lowtide::layout {
 struct IntegerWeights {
   DType data = DType::kUndefined;                  // the type of activations that the kernel needs with them
   stream::RecipeRef integers;                      // i8, u8 or i4
-  std::vector<float> scale;                        // one, or one for each output channel
+  std::vector<float> scale;                        // one, or one for each output channel; 0 for channels of zeros
   int64_t zero = 0;                                // not 0 for u8 only
   std::optional<std::vector<int64_t>> magnitudes;  // what sums_of_magnitudes() found
 };
@@ -29,10 +29,17 @@ std::optional<IntegerWeights> integer_weights(Rewriter& rewriter, const Op& op, 
 // with a datum of 1. Reads the weights once, and keeps the sums. Null where they are too many, or may not fit 32 bits.
 const std::vector<int64_t>* sums_of_magnitudes(stream::Budget& budget, IntegerWeights& weights, int output_axis);
 
+// Any scale is right for a channel of zeros, but kernels refuse 0, and a coarse one rounds the bias: channels of scale
+// 0, and those that would lose more of their bias than integer_bias() allows, get the finest. `data` and `result`: the
+// scales of both.
+void choose_free_scales(Rewriter& rewriter, const Op& op, const core::Weights& where, float data, float result,
+                        IntegerWeights& weights);
+
 // The bias, zeros where the op has none, as integers at `scale` (one, or one for each channel): i32, and for i16 data
 // i64, but i32 where all sums with `weights` fit 32 bits and the kernel has that form: it rounds better. On failure
-// kAbsent and a reason.
+// kAbsent and a reason, also where `scale` is so coarse that rounding changes the result, whose scale is `result`, by
+// more than half a step.
 ValueId integer_bias(Rewriter& rewriter, const Op& op, const core::Weights& where, const std::vector<float>& scale,
-                     IntegerWeights& weights, std::string& reason);
+                     float result, IntegerWeights& weights, std::string& reason);
 
 }  // namespace lowtide::layout

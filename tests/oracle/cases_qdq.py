@@ -153,7 +153,7 @@ qdq(
 )
 zeros = values | {"sw": values["sw"] * (np.arange(6) != 2)}
 qdq("channel_of_scale_0", text + "r = Conv(a, w)", ["[1,4,9,8]"], "[1,6,7,7]", weights=zeros, result=0.13)
-# The scale that the channel gets is that of its bias too: half of one of the data is five steps of the result.
+# The scale that the channel gets is that of its bias too.
 qdq(
     "channel_of_scale_0_with_bias",
     text + "r = Conv(a, w, v)",
@@ -701,6 +701,21 @@ for weights, zero, axis in (("int8", 0, 0), ("int8", 5, None), ("uint8", 128, 0)
     body = text + "r = ConvTranspose<strides=[2,1], group=6>(a, w)"
     name = f"weights/groups_transposed_{weights}_zero_{zero}"
     qdq(name, body, ["[1,6,5,6]"], "[1,12,11,7]", "int8", values, result=0.05)
+# The scale of zeros is free: at that of the model, their bias would be rounded by many steps of the result.
+text = "w = DequantizeLinear<axis=0>(wq, sw, zw) "
+for dtype in TYPES:
+    bias = {"v": f(0.1, -0.2, 0.0185, 0.04, 0.05, 0)}
+    some = {"wq": (np.arange(144) * 37 % 255 - 127).astype(np.int8).reshape(6, 4, 3, 2), "zw": np.zeros(6, np.int8)}
+    some["wq"][2] = 0
+    some["sw"] = f(0.0071, 0.0092, 3, 0.0013, 0, 0.0021)
+    whole = {"wq": some["wq"], "zw": np.int8(0)}
+    norm = {"g": np.zeros(6, np.float32), "m": f(1, 0, -1, 2, 1, 0), "u": f(1, 2, 0.5, 1, 1, 3)}
+    for name, zeros, behind in (
+        ("zeros_in_channels", some, "r = Conv(a, w, v)"),
+        ("zeros", whole | {"sw": f(0)}, "r = Conv(a, w, v)"),
+        ("times_0", whole | {"sw": f(0.3)} | norm, "c = Conv(a, w) r = BatchNormalization(c, g, v, m, u)"),
+    ):
+        qdq(f"weights/{name}_{dtype}", text + behind, ["[1,4,9,8]"], "[1,6,7,7]", dtype, zeros | bias, result=0.002)
 text, values = weights_without_the_least((6, 4, 3, 2), 0)
 values["sw"] = values["sw"] * f(1, -1, 1, -1, -1, 1)
 qdq("weights/negative_scales", text + "r = Conv(a, w)", ["[1,4,9,8]"], "[1,6,7,7]", "int8", values, result=0.17)
@@ -717,10 +732,35 @@ for dtype in TYPES:
         ("plus_int8", "k = DequantizeLinear(v, u) r = Add(a, k)", {"v": np.int8([-128, 3, 127, 9]), "u": f(0.01)}),
     ):
         qdq(f"products/{name}_{dtype}", body, ["[2,3,4]"], "[2,3,4]", dtype, values)
+    # The result has the shape of the divisor.
+    repeating = {"k": np.full((3, 1), -1.5, np.float32)}
+    qdq(f"products/divided_and_repeated_{dtype}", "r = Div(a, k)", ["[2,1,4]"], "[2,3,4]", dtype, repeating)
+    # More than 256 steps of the result.
+    for name, body, far in (
+        ("plus", "r = Add(a, k)", -21),
+        ("from", "r = Sub(k, a)", 17),
+        ("minus", "r = Sub(a, k)", 14),
+    ):
+        scales = [0.0371 if dtype == "int16" else 1.3]
+        qdq(f"products/{name}_far_number_{dtype}", body, ["[7,3,4]"], "[7,3,4]", dtype, {"k": f(far)}, scales)
     if dtype != "int16":
         words = {"v": np.array([-8, 3, 7, 0], ml_dtypes.int4), "u": f(0.1)}
         body = "k = DequantizeLinear(v, u) r = Mul(a, k)"
         qdq(f"products/times_int4_{dtype}", body, ["[2,3,4]"], "[2,3,4]", dtype, words)
+
+# A step of the sums is 13 steps of the result.
+one_each = np.eye(4, dtype=np.int8)[[0, 1, 2, 3, 1, 0]].reshape(6, 4, 1, 1) * np.array([1, -1], np.int8).repeat(
+    3
+).reshape(6, 1, 1, 1)
+coarse = {"wq": one_each, "sw": f(1), "zw": np.int8(0), "v": f(0.01, -0.012, 0.3, 0.04, 0, -0.1)}
+qdq(
+    "coarse_bias_stays_float",
+    "w = DequantizeLinear(wq, sw, zw) r = Conv(a, w, v)",
+    ["[1,4,9,8]"],
+    "[1,6,9,8]",
+    weights=coarse,
+    result=0.0029,
+)
 
 # No kernel computes: conversions of floats are exact.
 CASES.append(

@@ -33,6 +33,15 @@ def test_128_is_no_integer_of_8_bits(tmp_path):
     assert "weights of -128 are multiplied by a negative number" in done.stderr
 
 
+def test_a_bias_that_would_be_rounded_too_much(tmp_path):
+    (case,) = [case for case in CASES if case.name == "qdq/coarse_bias_stays_float"]
+    path = pathlib.Path(tmp_path / "m.onnx")
+    onnx.save(case.model(), path)
+    done = converter.convert(path, tmp_path / "m.tflite", ["--require-integer"])
+    assert done.status == "refused"
+    assert "element 0 of the bias, 0.01, is rounded by 3.4 steps of the result" in done.stderr, done.stderr
+
+
 def test_scales_that_are_only_chosen_are_integers(tmp_path):
     """No kernel computes, so QUANTIZE may be written out in floats, but not where there are to be none."""
     (case,) = [case for case in CASES if case.name == "qdq/chosen_only"]
