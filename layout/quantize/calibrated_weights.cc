@@ -154,8 +154,11 @@ void CalibratedWeights::round_bias(OpId id, const TensorGrid& data) {
   const Op op = graph_.ops[static_cast<size_t>(id)];
   const core::Weights* where = core::weights_of(op.kind);
   if (where == nullptr || !core::has_input(op, *where->bias)) return;
-  const auto weights = core::integer_constant(graph_.at(op.inputs[*where->weights]).constant, graph_.budget);
-  const std::vector<double> biases = *graph_.numbers(op.inputs[*where->bias]);
+  const stream::RecipeRef& floats_of_weights = graph_.at(op.inputs[*where->weights]).constant;
+  const auto known = graph_.numbers(op.inputs[*where->bias]);
+  if (!floats_of_weights || !known) return;
+  const auto weights = core::integer_constant(floats_of_weights, graph_.budget);
+  const std::vector<double>& biases = *known;
   if (!weights || (weights->scale.size() > 1 && weights->scale.size() != biases.size())) return;
   std::vector<float> scale;
   for (const float own : weights->scale) scale.push_back(data.scale * own);
