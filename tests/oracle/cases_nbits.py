@@ -222,3 +222,23 @@ CASES.append(
         ranges={"i": (0, 40), "j": (0, 27)},
     )
 )
+
+# More scales than the lists that passes read otherwise.
+for name, x, body in [
+    ("vocabulary", "int64[3] x", "y = Gather(f, x)"),
+    ("vocabulary_product", "float[3,5] x", "t = Transpose(f) y = MatMul(x, t)"),
+]:
+    rng = np.random.default_rng(16)
+    CASES.append(
+        Case(
+            f"nbits/{name}",
+            x,
+            f"f = DequantizeLinear<axis=0>(q, s, z) {body}",
+            {
+                "q": rng.integers(-128, 128, (65600, 5)).astype(np.int8),
+                "s": rng.uniform(0.01, 0.1, 65600).astype(np.float32),
+                "z": rng.integers(-9, 10, 65600).astype(np.int8),
+            },
+            feeds={"x": i64(65599, 0, 65536)} if "int64" in x else None,
+        )
+    )
