@@ -57,6 +57,8 @@ nbits("kept_4_bits_zero_points_as_floats", 24, 96, 4, 32, "floats")
 nbits("kept_4_bits_of_one_block", 40, 32, 4, 32)
 nbits("kept_8_bits", 24, 96, 8, 32)
 nbits("kept_8_bits_zero_points", 24, 96, 8, 32, "packed")
+nbits("kept_2_bits", 24, 160, 2, 32)
+nbits("kept_2_bits_of_one_block", 40, 32, 2, 32)
 nbits("kept_2_bits_zero_points", 24, 160, 2, 32, "packed")
 
 
@@ -222,6 +224,23 @@ CASES.append(
         ranges={"i": (0, 40), "j": (0, 27)},
     )
 )
+
+# One scale for each row: unsigned integers of 4 bits around 8 take 4 bits, all others 8.
+for name, zeros in [("rows_of_4_bits", np.full(40, 8)), ("rows_of_4_bits_zero_points", np.arange(40) % 16)]:
+    rng = np.random.default_rng(15)
+    CASES.append(
+        Case(
+            f"nbits/{name}",
+            "float[3,34] x",
+            "f = DequantizeLinear<axis=0>(q, s, z) t = Transpose(f) y = MatMul(x, t)",
+            {
+                "q": rng.integers(0, 16, (40, 34)).astype(ml_dtypes.uint4),
+                "s": rng.uniform(0.01, 0.1, 40).astype(np.float32),
+                "z": zeros.astype(ml_dtypes.uint4),
+            },
+            opset=21,
+        )
+    )
 
 # More scales than the lists that passes read otherwise.
 for name, x, body in [

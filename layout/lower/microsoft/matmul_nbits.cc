@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "layout/core/block_constant.h"
+#include "layout/core/integer_constant.h"
 #include "layout/lower/quantize_linear.h"
 #include "layout/lower/shapes_and_indices.h"
 
@@ -92,8 +93,13 @@ RecipeRef float_weights(Lowering& lo, const Blocks& blocks) {
   const int64_t width = blocks.count * blocks.size;
   packed = shaped(lo, packed, {blocks.rows, width * blocks.bits / 8}, "B");
   RecipeRef scale = recipe::cast(need_constant(lo, lo.input(2), "scales"), DType::kFloat32);
-  const RecipeRef made = core::block_floats(unpacked_bits(packed, blocks.bits), zero_points(lo, blocks),
-                                            shaped(lo, scale, {blocks.rows, blocks.count}, "scales"), 1, blocks.size);
+  RecipeRef numbers = unpacked_bits(packed, blocks.bits), zero = zero_points(lo, blocks);
+  if (blocks.bits == 2 && !lo.has_input(3)) {  // around 0 they are i4, which has no zero points
+    numbers = core::shifted_integers(numbers, -2, DType::kInt4);
+    zero = nullptr;
+  }
+  const RecipeRef made =
+      core::block_floats(numbers, zero, shaped(lo, scale, {blocks.rows, blocks.count}, "scales"), 1, blocks.size);
   return recipe::slice(made, {0, 0}, {blocks.rows, blocks.columns}, {1, 1});
 }
 
