@@ -200,6 +200,46 @@ gather(
     inputs=RUN,
     output="2,3,39",
 )
+# From 1024 elements on the table stays integers.
+for bits in (2, 4, 8):
+    gather(
+        f"kept_{bits}_bits",
+        np.uint8,
+        (34, 64),
+        (34, 4),
+        f"block_size=16, bits={bits}",
+        bits=bits,
+        indices=i64(3, 33, 34, -1, -35, 2).reshape(2, 3),
+        inputs=RUN,
+        output="2,3,64",
+    )
+for name, dtype, zero in [
+    ("int4", ml_dtypes.int4, True),
+    ("uint4", ml_dtypes.uint4, True),
+    ("uint4", ml_dtypes.uint4, False),
+]:
+    gather(
+        f"kept_{name}{'_zero_points' if zero else ''}",
+        dtype,
+        (34, 64),
+        (34, 4),
+        "block_size=16",
+        zero=zero,
+        indices=i64(3, 33, 34, -1, -35, 2).reshape(2, 3),
+        inputs=RUN,
+        output="2,3,64",
+    )
+gather(
+    "kept_other_axes",
+    ml_dtypes.int4,
+    (48, 7, 6),
+    (3, 7, 6),
+    "block_size=16, quantize_axis=0, gather_axis=1",
+    zero=True,
+    indices=i64(3, 6, 7, -1, -8, 2).reshape(2, 3),
+    inputs=RUN,
+    output="48,2,3,6",
+)
 gather("constant_indices", ml_dtypes.int4, (5, 39), (5, 3), "block_size=16", output="2,3,39")
 gather(
     "beyond_the_table",
