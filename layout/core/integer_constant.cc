@@ -122,7 +122,7 @@ std::optional<IntegerConstant> joined(const RecipeRef& floats, const step::Conca
                         });
   if (is_alike) return out;
   const auto extent = static_cast<uint64_t>(floats->dims[static_cast<size_t>(concat.axis)]);
-  if (extent > stream::kSmallElements) return std::nullopt;
+  if (extent > kMostScales) return std::nullopt;
   out.scale.clear();
   out.zero.clear();
   out.axis = concat.axis;

@@ -23,6 +23,9 @@ struct IntegerConstant {
   bool all_zero_points_fit() const;  // the type of the integers
 };
 
+// The most that are kept, in some tens of bytes each: vocabularies of language models have up to 262,400 rows.
+inline constexpr uint64_t kMostScales = 512 * 1024;
+
 // Nullopt when the elements are not dequantized integers, or a step behind that changes them.
 // Reads zero points, at most stream::kSmallElements.
 std::optional<IntegerConstant> integer_constant(const stream::RecipeRef& floats, stream::Budget& budget);

@@ -18,8 +18,10 @@
 #include <cmath>
 
 #include "layout/core/block_constant.h"
+#include "layout/core/integer_constant.h"
 #include "layout/lower/attributes.h"
 #include "layout/lower/small_floats.h"
+#include "stream/recipe/recipe_reader.h"
 #include "stream/recipe/small_floats.h"
 
 namespace lowtide::layout {
@@ -65,6 +67,21 @@ void check_scales(Lowering& lo, Val x, const Grid& grid) {
   }
 }
 
+// Scales or zero points where they are known. Those of the rows of a constant may be more than other lists.
+std::optional<std::vector<double>> entries(Lowering& lo, Val x, Val list) {
+  if (!lo.b.is_constant(x) || !lo.b.is_constant(list) || lo.rank(list) != 1) return lo.numbers(list);
+  const stream::RecipeRef all = lo.b.graph.at(list.id).constant;
+  if (all->elements() > core::kMostScales) return std::nullopt;
+  std::vector<double> out;
+  constexpr auto kPiece = static_cast<Dim>(stream::kSmallElements);
+  for (Dim begin = 0; begin < all->dims[0]; begin += kPiece) {
+    const auto piece = recipe::slice(all, {begin}, {std::min(kPiece, all->dims[0] - begin)}, {1});
+    const std::vector<double> read = stream::evaluate_doubles(piece, lo.b.graph.budget);
+    out.insert(out.end(), read.begin(), read.end());
+  }
+  return out;
+}
+
 Grid read_grid(Lowering& lo, Val x) {
   Grid grid{.scale = lo.input(1), .zero = lo.optional_input(2)};
   const int64_t axis = lo.attr_i("axis", 1);
@@ -78,8 +95,8 @@ Grid read_grid(Lowering& lo, Val x) {
   else if (grid.zero && !is_one(grid.zero))
     lo.malformed(fmt::format("there is one scale, but the zero points have the shape {}",
                              stream::to_string(lo.shape(grid.zero))));
-  grid.known_scale = lo.numbers(grid.scale);
-  grid.known_zero = grid.zero          ? lo.numbers(grid.zero)
+  grid.known_scale = entries(lo, x, grid.scale);
+  grid.known_zero = grid.zero          ? entries(lo, x, grid.zero)
                     : grid.known_scale ? std::optional(std::vector<double>(grid.known_scale->size(), 0))
                                        : std::nullopt;
   if (grid.is_known() && grid.known_zero->size() != grid.known_scale->size())

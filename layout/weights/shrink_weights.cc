@@ -33,6 +33,8 @@ using stream::RecipeRef;
 namespace recipe = stream::recipe;
 
 constexpr float kLargestHalf = 65504;
+// There are no unsigned 4 bits in TFLite: this is taken from the integers and from their zero points.
+constexpr int64_t kUnsignedMiddle = 8;
 
 struct Use {
   Graph* graph;
@@ -169,7 +171,10 @@ void keep_integers(Weight& weight, stream::Budget& budget) {
   if (!constant || !has_normal_scales(*constant) || !constant->all_zero_points_fit()) return;
   RecipeRef integers = constant->integers;
   const bool any_zero = integers->dtype == DType::kInt8 || integers->dtype == DType::kUint8;
-  if (integers->dtype == DType::kUint4) {
+  if (integers->dtype == DType::kUint4 && constant->all_zero_points_are(kUnsignedMiddle)) {
+    integers = core::shifted_integers(integers, -kUnsignedMiddle, DType::kInt4);
+    constant->zero.assign(constant->zero.size(), 0);
+  } else if (integers->dtype == DType::kUint4) {
     integers = recipe::cast(integers, DType::kUint8);
   } else if (!any_zero) {
     const bool takes = integers->dtype == DType::kInt4 || (integers->dtype == DType::kInt16 && constant->axis < 0);
@@ -190,14 +195,14 @@ void keep_blocks(Weight& weight) {
   if (!constant) return;
   RecipeRef integers = constant->integers, zero = constant->zero;
   int64_t parameter = 0;
-  // There are no unsigned 4 bits in TFLite: 8 is taken from both.
-  if (constexpr int64_t kHalf = 8; integers->dtype == DType::kUint4 && core::has_whole_zeros(*constant)) {
-    integers = core::shifted_integers(integers, -kHalf, DType::kInt4);
+  if (integers->dtype == DType::kUint4 && core::has_whole_zeros(*constant)) {
+    integers = core::shifted_integers(integers, -kUnsignedMiddle, DType::kInt4);
     const auto common = core::common_zero(*constant);
-    zero = common == kHalf ? nullptr
-                           : recipe::binary(stream::Binary::kSub,
-                                            zero ? zero : recipe::fill_value(0, DType::kFloat32, constant->scale->dims),
-                                            recipe::fill_value(kHalf, DType::kFloat32, {}));
+    zero = common == kUnsignedMiddle
+               ? nullptr
+               : recipe::binary(stream::Binary::kSub,
+                                zero ? zero : recipe::fill_value(0, DType::kFloat32, constant->scale->dims),
+                                recipe::fill_value(kUnsignedMiddle, DType::kFloat32, {}));
   } else if (integers->dtype == DType::kUint4) {
     integers = recipe::cast(integers, DType::kUint8);
   } else if (const auto common = core::common_zero(*constant)) {

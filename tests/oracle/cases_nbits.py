@@ -57,6 +57,8 @@ nbits("kept_4_bits_zero_points_as_floats", 24, 96, 4, 32, "floats")
 nbits("kept_4_bits_of_one_block", 40, 32, 4, 32)
 nbits("kept_8_bits", 24, 96, 8, 32)
 nbits("kept_8_bits_zero_points", 24, 96, 8, 32, "packed")
+nbits("kept_2_bits", 24, 160, 2, 32)
+nbits("kept_2_bits_of_one_block", 40, 32, 2, 32)
 nbits("kept_2_bits_zero_points", 24, 160, 2, 32, "packed")
 
 
@@ -198,6 +200,46 @@ gather(
     inputs=RUN,
     output="2,3,39",
 )
+# From 1024 elements on the table stays integers.
+for bits in (2, 4, 8):
+    gather(
+        f"kept_{bits}_bits",
+        np.uint8,
+        (34, 64),
+        (34, 4),
+        f"block_size=16, bits={bits}",
+        bits=bits,
+        indices=i64(3, 33, 34, -1, -35, 2).reshape(2, 3),
+        inputs=RUN,
+        output="2,3,64",
+    )
+for name, dtype, zero in [
+    ("int4", ml_dtypes.int4, True),
+    ("uint4", ml_dtypes.uint4, True),
+    ("uint4", ml_dtypes.uint4, False),
+]:
+    gather(
+        f"kept_{name}{'_zero_points' if zero else ''}",
+        dtype,
+        (34, 64),
+        (34, 4),
+        "block_size=16",
+        zero=zero,
+        indices=i64(3, 33, 34, -1, -35, 2).reshape(2, 3),
+        inputs=RUN,
+        output="2,3,64",
+    )
+gather(
+    "kept_other_axes",
+    ml_dtypes.int4,
+    (48, 7, 6),
+    (3, 7, 6),
+    "block_size=16, quantize_axis=0, gather_axis=1",
+    zero=True,
+    indices=i64(3, 6, 7, -1, -8, 2).reshape(2, 3),
+    inputs=RUN,
+    output="48,2,3,6",
+)
 gather("constant_indices", ml_dtypes.int4, (5, 39), (5, 3), "block_size=16", output="2,3,39")
 gather(
     "beyond_the_table",
@@ -222,3 +264,40 @@ CASES.append(
         ranges={"i": (0, 40), "j": (0, 27)},
     )
 )
+
+# One scale for each row: unsigned integers of 4 bits around 8 take 4 bits, all others 8.
+for name, zeros in [("rows_of_4_bits", np.full(40, 8)), ("rows_of_4_bits_zero_points", np.arange(40) % 16)]:
+    rng = np.random.default_rng(15)
+    CASES.append(
+        Case(
+            f"nbits/{name}",
+            "float[3,34] x",
+            "f = DequantizeLinear<axis=0>(q, s, z) t = Transpose(f) y = MatMul(x, t)",
+            {
+                "q": rng.integers(0, 16, (40, 34)).astype(ml_dtypes.uint4),
+                "s": rng.uniform(0.01, 0.1, 40).astype(np.float32),
+                "z": zeros.astype(ml_dtypes.uint4),
+            },
+            opset=21,
+        )
+    )
+
+# More scales than the lists that passes read otherwise.
+for name, x, body in [
+    ("vocabulary", "int64[3] x", "y = Gather(f, x)"),
+    ("vocabulary_product", "float[3,5] x", "t = Transpose(f) y = MatMul(x, t)"),
+]:
+    rng = np.random.default_rng(16)
+    CASES.append(
+        Case(
+            f"nbits/{name}",
+            x,
+            f"f = DequantizeLinear<axis=0>(q, s, z) {body}",
+            {
+                "q": rng.integers(-128, 128, (65600, 5)).astype(np.int8),
+                "s": rng.uniform(0.01, 0.1, 65600).astype(np.float32),
+                "z": rng.integers(-9, 10, 65600).astype(np.int8),
+            },
+            feeds={"x": i64(65599, 0, 65536)} if "int64" in x else None,
+        )
+    )

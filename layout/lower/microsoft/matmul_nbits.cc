@@ -7,9 +7,9 @@
 // the middle of the range. The last block may extend past K. Sources: ONNX Runtime's schemas of the operators.
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "layout/core/block_constant.h"
+#include "layout/core/integer_constant.h"
+#include "layout/core/shrunk_weights.h"
 #include "layout/lower/quantize_linear.h"
 #include "layout/lower/shapes_and_indices.h"
 
@@ -92,31 +92,83 @@ RecipeRef float_weights(Lowering& lo, const Blocks& blocks) {
   const int64_t width = blocks.count * blocks.size;
   packed = shaped(lo, packed, {blocks.rows, width * blocks.bits / 8}, "B");
   RecipeRef scale = recipe::cast(need_constant(lo, lo.input(2), "scales"), DType::kFloat32);
-  const RecipeRef made = core::block_floats(unpacked_bits(packed, blocks.bits), zero_points(lo, blocks),
-                                            shaped(lo, scale, {blocks.rows, blocks.count}, "scales"), 1, blocks.size);
+  RecipeRef numbers = unpacked_bits(packed, blocks.bits), zero = zero_points(lo, blocks);
+  if (blocks.bits == 2 && !lo.has_input(3)) {  // around 0 they are i4, which has no zero points
+    numbers = core::shifted_integers(numbers, -2, DType::kInt4);
+    zero = nullptr;
+  }
+  const RecipeRef made =
+      core::block_floats(numbers, zero, shaped(lo, scale, {blocks.rows, blocks.count}, "scales"), 1, blocks.size);
   return recipe::slice(made, {0, 0}, {blocks.rows, blocks.columns}, {1, 1});
 }
 
-// A table (or the zero points) of GatherBlockQuantized as f32. In bytes several numbers are packed along the last axis,
-// which is then that of the blocks.
+// A table (or the zero points) of GatherBlockQuantized. Unsigned numbers with zero points lose their middle, and so do
+// the zero points: they are signed then. In bytes several numbers are packed along the last axis, which is then that of
+// the blocks, and absent zero points are the middle.
 RecipeRef numbers(Lowering& lo, size_t input, const char* what, int bits, Dim columns) {
-  RecipeRef given = need_constant(lo, lo.input(input), what);
-  if (given->dtype == DType::kInt4 || given->dtype == DType::kUint4) return recipe::cast(given, DType::kFloat32);
+  const RecipeRef given = need_constant(lo, lo.input(input), what);
+  const int64_t middle = int64_t{1} << (bits - 1);
+  if (given->dtype == DType::kUint4 && lo.has_input(3)) return core::shifted_integers(given, -middle, DType::kInt4);
+  if (given->dtype == DType::kInt4 || given->dtype == DType::kUint4) return given;
   if (given->dtype != DType::kUint8)
     lo.unsupported(fmt::format("'{}' of type {} is not supported", what, dtype_name(given->dtype)));
   Shape shape = given->dims;
   if (shape.empty()) lo.malformed(fmt::format("'{}' must not be a scalar", what));
   const int64_t bytes = shape.back(), rows = bytes == 0 ? 0 : given->elements() / bytes;
   shape.back() = columns;
-  RecipeRef all = recipe::cast(unpacked_bits(recipe::reshape(given, {rows, bytes}), bits), DType::kFloat32);
+  RecipeRef all = unpacked_bits(recipe::reshape(given, {rows, bytes}), bits);
   if (columns > all->dims[1])
     lo.malformed(fmt::format("'{}' must have {} columns; it has {}", what, columns, all->dims[1]));
-  return recipe::reshape(recipe::slice(all, {0, 0}, {rows, columns}, {1, 1}), shape);
+  all = core::shifted_integers(recipe::slice(all, {0, 0}, {rows, columns}, {1, 1}), -middle,
+                               bits == 8 ? DType::kInt8 : DType::kInt4);
+  return recipe::reshape(all, shape);
+}
+
+// As floats, with a row of zeros behind the table for indices out of range.
+Val gather_or_zeros(Builder& b, const RecipeRef& table, Val index, int axis) {
+  Shape row = table->dims;
+  row[static_cast<size_t>(axis)] = 1;
+  const RecipeRef all = recipe::concat({table, recipe::fill_value(0, table->dtype, row)}, axis);
+  return b.gather(b.constant(recipe::cast(all, DType::kFloat32)), index, axis);
+}
+
+// A table of blocks along an axis, with one entry of `zero` (may be null) and `scale` for each block.
+struct BlockTable {
+  RecipeRef numbers, zero, scale;
+  int along;
+  int64_t block;
+};
+
+// The floats of what is picked along another axis.
+Val rows_of_blocks(Builder& b, const BlockTable& table, Val index, int axis) {
+  auto pick = [&](const RecipeRef& from, Dim extent) {
+    Shape split = table.scale->dims;
+    split.insert(split.begin() + table.along + 1, extent);
+    return gather_or_zeros(b, recipe::reshape(from, split), index, axis + (table.along < axis ? 1 : 0));
+  };
+  Val made = pick(table.numbers, table.block);
+  if (table.zero) made = b.sub(made, pick(table.zero, 1));
+  made = b.mul(made, pick(table.scale, 1));
+  Shape joined = table.numbers->dims;
+  const Shape picked = b.shape(index);
+  joined.erase(joined.begin() + axis);
+  joined.insert(joined.begin() + axis, picked.begin(), picked.end());
+  return b.reshape(made, joined);
+}
+
+// Indices from 0 on; `rows` for those out of range.
+Val index_or_end(Lowering& lo, Val given, Dim rows) {
+  Builder& b = lo.b;
+  const Val index = non_negative_indices(lo, given, rows);
+  const Val zero = b.scalar_like(0, index), end = b.scalar_like(static_cast<double>(rows), index);
+  const Val below_end = b.less(index, end);
+  return b.select(b.logical_and(b.greater_equal(index, zero), below_end), index, end);
 }
 
 }  // namespace
 
-// An index out of range gives zeros: a row of zeros is appended to the table.
+// Integers, zero points and scales of the rows are picked, and floats are made of these rows only. Where an index picks
+// from the axis of the blocks, or these do not divide it, the table is stored as floats. So are small tables.
 void lower_gather_block_quantized(Lowering& lo) {
   Builder& b = lo.b;
   const bool packed = lo.dtype(lo.input(0)) == DType::kUint8;
@@ -137,24 +189,25 @@ void lower_gather_block_quantized(Lowering& lo) {
   Shape blocks = shape;
   blocks[at] = (shape[at] + block - 1) / block;
   scale = shaped(lo, scale, blocks, "scales");
-  RecipeRef table = numbers(lo, 0, "data", static_cast<int>(bits), shape.back());
+  RecipeRef table = numbers(lo, 0, "data", static_cast<int>(bits), shape.back()), zero;
   if (lo.has_input(3)) {
-    const RecipeRef zero = numbers(lo, 3, "zero_points", static_cast<int>(bits), blocks.back());
-    table = recipe::binary(Binary::kSub, table,
-                           along_blocks(shaped(lo, zero, blocks, "zero_points"), along, block, shape[at]));
-  } else if (packed) {
-    table = recipe::binary(Binary::kSub, table, recipe::fill_value(std::exp2(bits - 1), DType::kFloat32, {}));
+    if (lo.dtype(lo.input(3)) != lo.dtype(lo.input(0))) lo.malformed("'zero_points' must have the type of 'data'");
+    zero = numbers(lo, 3, "zero_points", static_cast<int>(bits), blocks.back());
+    zero = shaped(lo, recipe::cast(zero, DType::kFloat32), blocks, "zero_points");
   }
-  table = recipe::binary(Binary::kMul, table, along_blocks(scale, along, block, shape[at]));
-
-  const Dim rows = shape[static_cast<size_t>(axis)];
-  shape[static_cast<size_t>(axis)] = 1;
-  table = recipe::concat({table, recipe::fill_value(0, DType::kFloat32, shape)}, axis);
-  Val index = non_negative_indices(lo, lo.input(1), rows);
-  const Val zero = b.scalar_like(0, index), end = b.scalar_like(static_cast<double>(rows), index);
-  const Val below_end = b.less(index, end);
-  index = b.select(b.logical_and(b.greater_equal(index, zero), below_end), index, end);
-  lo.output(0, b.cast(b.gather(b.constant(table), index, axis), lo.dtype(lo.input(2))));
+  const Val index = index_or_end(lo, lo.input(1), shape[static_cast<size_t>(axis)]);
+  const bool stays_integers =
+      axis != along && shape[at] % block == 0 && stream::element_count(shape) >= core::kWeightElements;
+  Val made;
+  if (!stays_integers) {
+    table = recipe::cast(table, DType::kFloat32);
+    if (zero) table = recipe::binary(Binary::kSub, table, along_blocks(zero, along, block, shape[at]));
+    table = recipe::binary(Binary::kMul, table, along_blocks(scale, along, block, shape[at]));
+    made = gather_or_zeros(b, table, index, axis);
+  } else {
+    made = rows_of_blocks(b, {table, zero, scale, along, block}, index, axis);
+  }
+  lo.output(0, b.cast(made, lo.dtype(lo.input(2))));
 }
 
 void lower_matmul_nbits(Lowering& lo) {
