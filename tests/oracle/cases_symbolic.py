@@ -504,6 +504,17 @@ for group, filters in ((6, (6, 1, 3, 3)), (2, (4, 3, 3, 3))):
             outputs=f"float[1,{filters[0]},A,B] y",
         )
     )
+# Exporters write "None" for any open axis: it is no name, and the axes differ.
+CASES.append(
+    Case(
+        "symbolic/axes_named_none",
+        "float[1,3,None,None] x",
+        'c = Conv<strides=[2,2], pads=[1,1,1,1]>(x, w) s = Shape(x) hw = Slice(s, l2, l4) t = Concat<axis=0>(n, hw) y = Resize<mode="linear">(c, , , t)',
+        {"w": (5, 3, 3, 3), "l2": i64(2), "l4": i64(4), "n": i64(1, 5)},
+        outputs="float[1,5,A,B] y",
+        shapes={"x": (1, 3, 8, 12)},
+    )
+)
 # Extents in 32 bits wrap, which no formula of extents says; a list that has such an element is computed at run time.
 chain(
     "extents_wrap_in_32_bits",
