@@ -33,6 +33,8 @@ using stream::RecipeRef;
 namespace recipe = stream::recipe;
 
 constexpr float kLargestHalf = 65504;
+// Weights up to here lose digits: eight times the smallest f16 of 11 bits. Those below it have fewer bits.
+constexpr float kSmallHalf = 0x1p-11F;
 
 struct Use {
   Graph* graph;
@@ -233,6 +235,9 @@ std::string reason_to_stay(DType dtype, float magnitude) {
   if (!std::isfinite(magnitude)) return "it has infinite or NaN elements";
   if (dtype == DType::kFloat16 && magnitude > kLargestHalf)
     return fmt::format("its largest magnitude is {:.6g}, that of f16 is {}", magnitude, kLargestHalf);
+  if (dtype == DType::kFloat16 && magnitude > 0 && magnitude < kSmallHalf)
+    return fmt::format("its largest magnitude is {:.6g}, and below {:.6g} f16 keeps too few digits", magnitude,
+                       kSmallHalf);
   return {};
 }
 
