@@ -45,7 +45,7 @@ std::unordered_set<std::string_view> initializer_names(const onnx::Graph& graph)
   for (const ValueInfo& input : model.graph.inputs) {
     if (initializers.contains(input.name)) continue;
     for (const onnx::Dimension& dim : input.dims) {
-      if (dim.value >= 0 || dim.symbol.empty() || dim.symbol == "?") continue;
+      if (dim.value >= 0 || !dim.has_name()) continue;
       std::vector<std::string>& of = users[dim.symbol];
       if (of.empty()) names.push_back(dim.symbol);
       if (of.empty() || of.back() != input.name) of.push_back(input.name);

@@ -355,6 +355,35 @@ std::vector<Val> Builder::split(Val x, int64_t parts, int64_t size, int axis) {
   return split(x, std::vector<int64_t>(static_cast<size_t>(parts), size), axis);
 }
 
+namespace {
+
+// Where elements from `begin` on, `count` of them, lie in the parts of a joined list.
+struct PlaceInPart {
+  Val part;
+  int64_t begin = 0;
+};
+
+// nullopt where x is no joined list, or no part has all of them.
+std::optional<PlaceInPart> place_in_part(const Graph& graph, Val x, int64_t begin, Dim count) {
+  const OpId producer = graph.at(x.id).producer;
+  if (producer < 0 || graph.at(x.id).rank() != 1 || begin < 0 || count < 0) return std::nullopt;
+  const Op& join = graph.op(producer);
+  if (join.kind != Kind::kConcatenation || std::get<ConcatOptions>(join.options).activation != Activation::kNone)
+    return std::nullopt;
+  for (const ValueId part : join.inputs) {
+    const Dim length = graph.at(part).shape[0];
+    if (is_symbol(length)) return std::nullopt;
+    if (begin < length) {
+      const bool fits = count <= length - begin && graph.at(part).quantization == graph.at(x.id).quantization;
+      return fits ? std::optional(PlaceInPart{{part}, begin}) : std::nullopt;
+    }
+    begin -= length;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 Val Builder::slice(Val x, std::span<const int64_t> begin, std::span<const Dim> size) {
   if (begin.size() != shape(x).size())
     throw Error(Code::kMalformed, fmt::format("the tensor has rank {}, not {}", rank(x), begin.size()));
@@ -367,6 +396,8 @@ Val Builder::slice(Val x, std::span<const int64_t> begin, std::span<const Dim> s
     whole = whole && begin[i] == 0 && (count[i] == -1 || count[i] == extent);
   }
   if (whole) return x;
+  if (const auto place = place_in_part(graph, x, begin[0], count[0]))
+    return slice(place->part, {&place->begin, 1}, {count.data(), 1});
   return op(Kind::kSlice, {x, i32(begin), dims(count)});
 }
 

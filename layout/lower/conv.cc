@@ -64,7 +64,7 @@ Val conv_volume(Lowering& lo, Val x, Val weights, Val bias, std::span<const Wind
 
 // Whether windows of the axis lie side by side and cover it.
 bool is_divided(const WindowAxis& axis) {
-  if (!axis.known || axis.before != 0 || axis.after != 0 || axis.stride != axis.kernel) return false;
+  if (axis.before != 0 || axis.after != 0 || axis.stride != axis.kernel) return false;
   if (axis.kernel == 1) return true;
   return axis.dilation == 1 && stream::is_static(axis.size) && axis.size % axis.kernel == 0;
 }

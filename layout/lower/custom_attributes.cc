@@ -140,7 +140,7 @@ class AttributeMap {
       list(value.dims, [&](const onnx::Dimension& dim) {
         if (dim.value >= 0)
           fbb_.Int(dim.value);
-        else if (dim.symbol.empty())
+        else if (!dim.has_name())
           fbb_.Null();
         else
           text(dim.symbol);

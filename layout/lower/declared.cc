@@ -7,9 +7,8 @@ using onnx::ValueInfo;
 
 void Declared::name_dimensions(const ValueInfo& input, const core::Shape& shape) {
   for (size_t i = 0; i < input.dims.size(); ++i) {
-    const std::string& symbol = input.dims[i].symbol;
-    if (symbol.empty() || symbol == "?") continue;
-    auto [it, is_new] = named_dims_.try_emplace(symbol, shape[i]);
+    if (!input.dims[i].has_name()) continue;
+    auto [it, is_new] = named_dims_.try_emplace(input.dims[i].symbol, shape[i]);
     if (!is_new && it->second != shape[i]) it->second.reset();
   }
 }
@@ -45,7 +44,7 @@ core::Shape Declared::symbolic_shape(const ValueInfo& info) {
     auto named = named_dims_.find(dim.symbol);
     if (dim.value >= 0) {
       shape.push_back(dim.value);
-    } else if (dim.symbol.empty() || dim.symbol == "?" || (named != named_dims_.end() && !named->second)) {
+    } else if (!dim.has_name() || (named != named_dims_.end() && !named->second)) {
       shape.push_back(symbols_.fresh(info.name));
     } else {
       if (named == named_dims_.end()) named = named_dims_.emplace(dim.symbol, symbols_.fresh(dim.symbol)).first;

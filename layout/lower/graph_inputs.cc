@@ -66,7 +66,7 @@ core::Shape input_shape(const onnx::ValueInfo& info, const std::map<std::string,
     const onnx::Dimension& dim = info.dims[i];
     if (dim.value >= 0)
       shape.push_back(dim.value);
-    else if (dim.symbol.empty() || dim.symbol == "?")
+    else if (!dim.has_name())
       shape.push_back(symbols.fresh(fmt::format("{}.{}", info.name, i)));
     else
       shape.push_back(symbols.named(dim.symbol));

@@ -163,6 +163,13 @@ std::optional<std::vector<int64_t>> Lowering::attr_ints(std::string_view name) {
   const auto* found = countable(*this, typed(name, Type::kInts));
   return found ? std::optional(found->ints) : std::nullopt;
 }
+std::optional<std::vector<int64_t>> Lowering::attr_places(std::string_view name) {
+  const auto* found = typed(name, Type::kInts);
+  if (!found) return std::nullopt;
+  std::vector<int64_t> places = found->ints;
+  for (int64_t& place : places) place = std::max(place, core::kSymbolBase + 1);
+  return places;
+}
 std::optional<std::vector<float>> Lowering::attr_floats(std::string_view name) {
   const auto* found = typed(name, Type::kFloats);
   return found ? std::optional(found->floats) : std::nullopt;

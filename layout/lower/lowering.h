@@ -110,6 +110,8 @@ class Lowering {
   float need_attr_f(std::string_view name);
   std::string attr_s(std::string_view name, std::string otherwise);
   std::optional<std::vector<int64_t>> attr_ints(std::string_view name);
+  // Places along axes: a number so far before the first element that it would be a symbol is one that is not.
+  std::optional<std::vector<int64_t>> attr_places(std::string_view name);
   std::optional<std::vector<float>> attr_floats(std::string_view name);
   DType attr_dtype(std::string_view name, DType otherwise);  // an integer that names a TensorProto.DataType
   const onnx::Attribute* attr(std::string_view name);        // any type; null when absent

@@ -306,8 +306,6 @@ Val average_pool_image(Lowering& lo, Val x, WindowAxis h, WindowAxis w, bool inc
   if (!dilated && (valid || (!include_pad && !lengthened && h.fits_same && w.fits_same)))
     return b.average_pool_2d(lengthen_image(lo, x, h, w, 0),
                              pool_options(valid ? Padding::kValid : Padding::kSame, h, w));
-  for (const WindowAxis& axis : {h, w})
-    if (!axis.known) lo.need_static(axis.size, "the size of an axis with auto_pad and a stride");
   auto over_all_taps = [&](Val image, WindowAxis ph, WindowAxis pw) {
     if (dilated) return weighted_sum(lo, image, ph, pw, 1.0 / static_cast<double>(h.kernel * w.kernel));
     ph.fits_same = pw.fits_same = false;  // SAME would divide by the elements inside
@@ -376,9 +374,8 @@ Val average_pool(Lowering& lo, Val x) {
   bool include_pad = lo.attr_i("count_include_pad", 0) != 0;
   // Of a window that is longer than the axis and its pads, ONNX Runtime counts all of it before opset 19, and from then
   // on what is inside the pads; with ceil_mode always the latter.
-  const bool has_pads = std::any_of(axes.begin(), axes.end(), [](const WindowAxis& axis) {
-    return !axis.known || axis.before != 0 || axis.declared_after != 0;
-  });
+  const bool has_pads = std::any_of(
+      axes.begin(), axes.end(), [](const WindowAxis& axis) { return axis.before != 0 || axis.declared_after != 0; });
   const bool may_be_short = std::any_of(axes.begin(), axes.end(),
                                         [](const WindowAxis& axis) { return axis.is_short || axis.lengthened != 0; });
   if (!has_pads && !may_be_short) include_pad = false;  // there are none to count

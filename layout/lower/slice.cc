@@ -170,8 +170,8 @@ struct SliceLists {
 SliceLists slice_lists(Lowering& lo) {
   SliceLists lists;
   if (lo.opset() < 10) {
-    lists.starts = lo.attr_ints("starts");
-    lists.ends = lo.attr_ints("ends");
+    lists.starts = lo.attr_places("starts");
+    lists.ends = lo.attr_places("ends");
     lists.axes = lo.attr_ints("axes");
     if (!lists.starts || !lists.ends) lo.malformed("attribute 'starts' or 'ends' is missing");
     lists.count = lists.starts->size();

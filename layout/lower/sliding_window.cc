@@ -50,6 +50,7 @@ Dim floor_of(core::Symbols& symbols, Dim size, int64_t plus, int64_t stride) {
 
 // The total padding of SAME; nullopt when it depends on a dynamic size.
 std::optional<int64_t> same_total(core::Symbols& symbols, const WindowAxis& axis) {
+  if (axis.effective_kernel() == 1) return 0;
   StrideQuotient d = divide(symbols, axis.size, axis.stride);
   if (!d.rest) return std::nullopt;
   return std::max<int64_t>(0, axis.effective_kernel() - (*d.rest == 0 ? axis.stride : *d.rest));
@@ -100,6 +101,24 @@ void lengthen(core::Symbols& symbols, WindowAxis& axis) {
   axis.size = longer;
 }
 
+// The size with its pads, where `last` is how far the last stride begins from the first: what the last window and the
+// last stride need. The elements behind the last window do not count.
+Dim size_for_same(core::Symbols& symbols, const WindowAxis& axis, Dim last) {
+  return symbols.add(last, std::max(axis.effective_kernel(), axis.stride));
+}
+
+// SAME where the total depends on a dynamic size.
+void place_same(core::Symbols& symbols, WindowAxis& axis) {
+  const Dim last = symbols.mul(symbols.sub(axis.out, 1), axis.stride);
+  Dim total = symbols.sub(symbols.add(last, axis.effective_kernel()), axis.size);
+  if (axis.effective_kernel() < axis.stride) total = symbols.max(total, 0);
+  axis.before = symbols.floor_div(symbols.add(total, axis.more_before ? 1 : 0), 2);
+  axis.after = symbols.sub(symbols.sub(size_for_same(symbols, axis, last), axis.size), axis.before);
+  axis.declared_after = axis.after;
+  axis.fits_valid = false;
+  axis.fits_same = !axis.more_before;
+}
+
 void place(Lowering& lo, WindowAxis& axis, AutoPad auto_pad, bool ceil_mode, ShortWindow short_window) {
   core::Symbols& symbols = lo.b.graph.symbols;
   const bool is_same = auto_pad == AutoPad::kSameUpper || auto_pad == AutoPad::kSameLower;
@@ -107,17 +126,12 @@ void place(Lowering& lo, WindowAxis& axis, AutoPad auto_pad, bool ceil_mode, Sho
   if (short_window == ShortWindow::kOne && !ceil_mode && !is_same) lengthen(symbols, axis);
   std::optional<int64_t> total = same_total(symbols, axis);
   const Dim same_count = floor_of(symbols, axis.size, axis.stride - 1, axis.stride);
-  if (auto_pad == AutoPad::kSameLower && !total) {
-    lo.need_static(axis.size, "the size of an axis with auto_pad SAME_LOWER and a stride");
-  } else if (auto_pad == AutoPad::kSameUpper && !total) {
-    axis.known = axis.fits_valid = false;
-    axis.out = same_count;
-    return;
-  }
   if (is_same) {
-    axis.before = auto_pad == AutoPad::kSameUpper ? *total / 2 : *total - *total / 2;
-    axis.declared_after = *total - axis.before;
     axis.out = same_count;
+    axis.more_before = auto_pad == AutoPad::kSameLower;
+    if (!total) return place_same(symbols, axis);
+    axis.before = axis.more_before ? *total - *total / 2 : *total / 2;
+    axis.declared_after = *total - axis.before;
   } else {
     const int64_t plus = axis.before + axis.declared_after - axis.effective_kernel();
     const int64_t reached = ceil_mode ? plus - axis.declared_after + ceil_pads(axis) : plus;
@@ -177,12 +191,59 @@ std::vector<WindowAxis> read_window(Lowering& lo, std::span<const Dim> sizes,
   return axes;
 }
 
+namespace {
+
+// [1, 2]: the pads before and after axis `at` of x.
+Val pads_of_axis(Lowering& lo, Val x, int at, const WindowAxis& axis) {
+  Builder& b = lo.b;
+  if (!axis.is_padded_at_run_time()) {
+    const int64_t pads[] = {axis.before, axis.after};
+    return {b.graph.add_ints(pads, DType::kInt32, {1, 2})};
+  }
+  if (axis.stride > kMostListed) lo.need_static(axis.size, "the size of an axis with auto_pad SAME and a long stride");
+  // A table by the elements of the last stride, of which there is one at least. RANGE lists where strides begin, and
+  // the elements of the last one. Only ops whose results LiteRT computes when it allocates tensors: see lengthen_image.
+  std::vector<int64_t> table = {0, 0};
+  for (int64_t rest = 1; rest <= axis.stride; ++rest) {
+    const int64_t total = std::max<int64_t>(axis.effective_kernel() - rest, 0);
+    table.push_back((total + (axis.more_before ? 1 : 0)) / 2);
+    table.push_back(size_for_same(b.graph.symbols, axis, 0) - rest - table.back());
+  }
+  const auto element = [&](Val list, int64_t place) {
+    return b.op(Kind::kStridedSlice, {list, b.i32({place}), b.i32({place + 1}), b.i32({1})},
+                core::StridedSliceOptions{.shrink_axis_mask = 1});
+  };
+  const Val size = element(b.shape_of(x), at);
+  const Val last = element(b.range(b.i32_scalar(0), size, b.i32_scalar(axis.stride)), -1);
+  const Val rest = b.shape_of(b.range(last, size, b.i32_scalar(1)));
+  return b.gather(Val{b.graph.add_ints(table, DType::kInt32, {axis.stride + 1, 2})}, rest, 0);
+}
+
+Val pad_at_run_time(Lowering& lo, Val x, std::span<const WindowAxis> axes, size_t first_axis, double value) {
+  std::vector<Val> rows;
+  std::vector<Dim> known;
+  for (int at = 0; at < lo.rank(x); ++at) {
+    const size_t i = static_cast<size_t>(at) - first_axis;  // wraps before the first axis
+    const WindowAxis& axis = i < axes.size() ? axes[i] : WindowAxis{};
+    rows.push_back(pads_of_axis(lo, x, at, axis));
+    known.insert(known.end(), {axis.before, axis.after});
+  }
+  const Val table = lo.b.concat(rows, 0);
+  lo.b.graph.at(table.id).contents = known;
+  return value == 0 ? lo.b.op(Kind::kPad, {x, table}) : lo.b.op(Kind::kPadv2, {x, table, lo.b.scalar_like(value, x)});
+}
+
+}  // namespace
+
 Padding choose_padding(Lowering& lo, Val& x, std::span<const WindowAxis> axes, size_t first_axis, double value) {
   if (std::all_of(axes.begin(), axes.end(), [](const WindowAxis& a) { return a.fits_valid; })) return Padding::kValid;
   if (std::all_of(axes.begin(), axes.end(), [](const WindowAxis& a) { return a.fits_same; })) return Padding::kSame;
+  if (std::ranges::any_of(axes, &WindowAxis::is_padded_at_run_time)) {
+    x = pad_at_run_time(lo, x, axes, first_axis, value);
+    return Padding::kValid;
+  }
   std::vector<int64_t> before(static_cast<size_t>(lo.rank(x)), 0), after = before;
   for (size_t i = 0; i < axes.size(); ++i) {
-    if (!axes[i].known) lo.need_static(axes[i].size, "the size of an axis with auto_pad and a stride");
     before[first_axis + i] = axes[i].before;
     after[first_axis + i] = axes[i].after;
   }

@@ -18,14 +18,17 @@ namespace lowtide::layout {
 struct WindowAxis {
   int64_t kernel = 1, stride = 1, dilation = 1;
   Dim size = 1, out = 1;
-  Dim lengthened = 0;             // so much of `size` is not in the input (ShortWindow)
-  int64_t before = 0, after = 0;  // with a PAD by these, VALID gives `out` windows
-  int64_t declared_after = 0;     // ONNX's pad at the end, which count_include_pad counts
-  bool known = true;              // false: SAME of a dynamic size; `before` and `after` are not set
+  Dim lengthened = 0;  // so much of `size` is not in the input (ShortWindow)
+  // With a PAD by these, VALID gives `out` windows. Formulas of the size with SAME, where the stride leaves an unknown
+  // part of it.
+  Dim before = 0, after = 0;
+  Dim declared_after = 0;    // ONNX's pad at the end, which count_include_pad counts
+  bool more_before = false;  // SAME_LOWER: the odd element is at the beginning
   bool fits_valid = true, fits_same = true;
   bool is_short = false;  // ShortWindow::kOne: the only window reaches beyond the pads
 
   int64_t effective_kernel() const { return (kernel - 1) * dilation + 1; }
+  bool is_padded_at_run_time() const { return core::is_symbol(before) || core::is_symbol(after); }
 };
 
 // What becomes of a window that is longer than an axis with its pads, by less than a stride. Pools have one window

@@ -35,6 +35,8 @@ namespace recipe = stream::recipe;
 constexpr float kLargestHalf = 65504;
 // There are no unsigned 4 bits in TFLite: this is taken from the integers and from their zero points.
 constexpr int64_t kUnsignedMiddle = 8;
+// Weights up to here lose digits: eight times the smallest f16 of 11 bits. Those below it have fewer bits.
+constexpr float kSmallHalf = 0x1p-11F;
 
 struct Use {
   Graph* graph;
@@ -238,6 +240,9 @@ std::string reason_to_stay(DType dtype, float magnitude) {
   if (!std::isfinite(magnitude)) return "it has infinite or NaN elements";
   if (dtype == DType::kFloat16 && magnitude > kLargestHalf)
     return fmt::format("its largest magnitude is {:.6g}, that of f16 is {}", magnitude, kLargestHalf);
+  if (dtype == DType::kFloat16 && magnitude > 0 && magnitude < kSmallHalf)
+    return fmt::format("its largest magnitude is {:.6g}, and below {:.6g} f16 keeps too few digits", magnitude,
+                       kSmallHalf);
   return {};
 }
 

@@ -36,6 +36,10 @@ struct SparseTensor {
 struct Dimension {
   int64_t value = -1;  // >= 0 when known
   std::string symbol;  // dim_param, may be empty
+
+  // Axes with one name have one extent. Exporters write "None" (older Keras) and "?" for any axis without a number:
+  // these are no names.
+  bool has_name() const { return !symbol.empty() && symbol != "?" && symbol != "None"; }
 };
 
 struct ValueInfo {

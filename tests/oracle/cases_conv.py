@@ -485,6 +485,26 @@ for name, operator, attributes in [
             shapes={"x": (1, 3, 8, 11)},
         )
     )
+# The pads of SAME_LOWER depend on what the stride leaves of a size.
+for name, dims, kernel, strides, size in [
+    ("one_of_two", "H,7", (2, 3), "2,2", (9, 7)),
+    ("none", "H,7", (2, 3), "2,2", (8, 7)),
+    ("both_axes", "H,W", (4, 5), "2,3", (7, 11)),
+    ("stride_beyond_the_kernel", "H,W", (2, 1), "3,2", (10, 8)),
+    ("no_pads_beyond_the_kernel", "H,W", (2, 3), "3,5", (9, 10)),
+    ("1d", "W", (4,), "3", (10,)),
+    ("3d", "D,H,6", (3, 4, 2), "2,3,1", (7, 8, 6)),
+]:
+    CASES.append(
+        Case(
+            f"conv/same_lower_of_unknown_size_{name}",
+            f"float[N,4,{dims}] x",
+            f'c = Conv<auto_pad="SAME_LOWER", strides=[{strides}]>(x, w) y = Relu(c)',
+            {"w": (3, 4, *kernel)},
+            outputs=f"float[N,3,{','.join('PQR'[: len(size)])}] y",
+            shapes={"x": (2, 4, *size)},
+        )
+    )
 CASES += [
     Case(
         "conv_transpose/many_groups",

@@ -212,6 +212,33 @@ CASES.append(
         shapes={"x": (1, 3, 8, 11)},
     )
 )
+# The pads of SAME depend on what the stride leaves of a size. LiteRT's SAME is SAME_UPPER and counts no pads.
+for op in ("MaxPool", "AveragePool", "LpPool"):
+    for h, w in ((8, 11), (9, 13), (7, 15), (1, 2)):
+        for counts in (0, 1) if op == "AveragePool" else (0,):
+            same = (
+                f'auto_pad="SAME_LOWER", kernel_shape=[2,3], strides=[2,3]{", count_include_pad=1" if counts else ""}'
+            )
+            CASES.append(
+                Case(
+                    f"{op[:-4].lower()}_pool/same_lower_of_unknown_size{'_counted' * counts}_{h}_{w}",
+                    "float[N,4,H,W] x",
+                    f"y = {op}<{same}>(x)",
+                    opset=18,
+                    ranges={"x": (-3, -1)},
+                    shapes={"x": (2, 4, h, w)},
+                )
+            )
+CASES.append(
+    Case(
+        "max_pool/same_lower_of_unknown_size_3d",
+        "float[1,2,D,H,W] x",
+        'y = MaxPool<auto_pad="SAME_LOWER", kernel_shape=[2,4,3], strides=[2,3,2]>(x)',
+        opset=13,
+        ranges={"x": (-3, -1)},
+        shapes={"x": (1, 2, 5, 7, 8)},
+    )
+)
 # 3 rows: one window, in the middle by ONNX's formula. 8 columns: two at the beginning of theirs.
 for op in ("MaxPool", "AveragePool", "LpPool"):
     for height in ("3", "H"):

@@ -203,6 +203,16 @@ for begin in (0, 3, -2):
     )
 simple("slice/default_axes", "2,4,6", "y = Slice(x, b, e)", {"b": i64(0, 1), "e": i64(1, 3)})
 simple("slice/default_axes_opset_9", "2,4,6", "y = Slice<starts=[0,1], ends=[1,3]>(x)", opset=9)
+CASES.append(
+    Case(
+        "slice/from_the_lowest_number_opset_9",
+        "float[N,4,6] x",
+        f"y = Slice<starts=[{-(2**63)},{-(2**63)},0], ends=[2,{2**63 - 1},{-(2**63)}]>(x) z = Slice<starts=[{-(2**63)},1], ends=[-1,3]>(x)",
+        opset=9,
+        outputs="y, z",
+        shapes={"x": (3, 4, 6)},
+    )
+)
 simple("slice/5d", "2,3,4,5,6", "y = Slice(x, b, e, a)", {"b": i64(1, 2), "e": i64(3, 5), "a": i64(1, 4)})
 simple("slice/6d", "2,3,4,2,3,5", "y = Slice(x, b, e, a)", {"b": i64(1, 2), "e": i64(3, 5), "a": i64(1, 5)})
 for dtype in ("int32", "int64", "bool", "double", "uint8", "float16"):

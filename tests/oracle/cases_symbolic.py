@@ -504,6 +504,27 @@ for group, filters in ((6, (6, 1, 3, 3)), (2, (4, 3, 3, 3))):
             outputs=f"float[1,{filters[0]},A,B] y",
         )
     )
+# Exporters write "None" for any open axis: it is no name, and the axes differ.
+CASES.append(
+    Case(
+        "symbolic/axes_named_none",
+        "float[1,3,None,None] x",
+        'c = Conv<strides=[2,2], pads=[1,1,1,1]>(x, w) s = Shape(x) hw = Slice(s, l2, l4) t = Concat<axis=0>(n, hw) y = Resize<mode="linear">(c, , , t)',
+        {"w": (5, 3, 3, 3), "l2": i64(2), "l4": i64(4), "n": i64(1, 5)},
+        outputs="float[1,5,A,B] y",
+        shapes={"x": (1, 3, 8, 12)},
+    )
+)
+# A bound that is one of a joined list is taken from where it comes from, as in the masks of GPT-2.
+chain(
+    "bounds_of_two_axes_in_one_list",
+    "float[{N},2,{P},4] a, float[{N},2,{S},4] b",
+    {"N": 2, "P": 5, "S": 3},
+    "k = Concat<axis=2>(a, b) sk = Shape(k) sb = Shape(b) t = Slice(sk, l2, l3) s = Slice(sb, l2, l3) p = Sub(t, s) "
+    "f = Concat<axis=0>(p, l0) e = Concat<axis=0>(t, t) y = Slice(m, f, e, axes)",
+    {**NUMBERS, "m": (1, 1, 16, 16), "axes": i64(2, 3)},
+    outputs="float[1,1,A,B] y",
+)
 # Extents in 32 bits wrap, which no formula of extents says; a list that has such an element is computed at run time.
 chain(
     "extents_wrap_in_32_bits",

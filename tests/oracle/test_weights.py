@@ -343,6 +343,23 @@ def test_what_cannot_be_stored_stays_and_says_so(value, modes, tmp_path, lowtide
         assert report["form"] == mode and report["float"] == 1 and len(report["kept"]) == 1
 
 
+def test_small_weights_stay_where_f16_has_few_digits(tmp_path, litert, lowtide):
+    numbers = np.random.default_rng(5).uniform(-1, 1, (34, 40)).astype(np.float32)
+    numbers[3, 7] = 1
+    for name, largest, dtype in (("tiny", 1e-7, "float32"), ("below", 4.8e-4, "float32"), ("above", 4.9e-4, "float16")):
+        case = Case("weights/small", "float[3,40] x", "y = Gemm<transB=1>(x, w)", {"w": numbers * np.float32(largest)})
+        tflite, conversion = converted(case.model(), tmp_path, "--weights", "f16")
+        assert kinds(tflite, numbers.size) == [dtype], name
+        says = (
+            f"'w' stays float: its largest magnitude is {largest:.6g}, and below 0.000488281 f16 keeps too few digits"
+        )
+        assert (says in conversion.stdout) == (dtype == "float32"), conversion.stdout
+        arrays = random_inputs(case.model())
+        expected = judge.reference(case.model().SerializeToString(), arrays)
+        tolerance = RangeTolerance(1e-3 if dtype == "float16" else 1e-4)
+        assert judge.judge_outputs(tflite, arrays, expected, tolerance, litert).passed, name
+
+
 def test_channels_of_zeros_and_of_tiny_values(tmp_path, litert, lowtide):
     w = np.random.default_rng(4).uniform(-1, 1, (34, 40)).astype(np.float32)
     w[5] = 0

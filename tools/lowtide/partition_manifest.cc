@@ -22,7 +22,7 @@ ordered_json shape_json(const ValueInfo& info) {
   for (const onnx::Dimension& dim : info.dims) {
     if (dim.value >= 0)
       dims.push_back(dim.value);
-    else if (dim.symbol.empty() || dim.symbol == "?")
+    else if (!dim.has_name())
       dims.push_back(nullptr);
     else
       dims.push_back(dim.symbol);
