@@ -255,6 +255,25 @@ CASES += [
     ),
     Case("neg/negative_zero_and_infinity", "float[4] x", "y = Neg(x)", feeds={"x": f32(0, np.inf, -np.inf, np.nan)}),
     Case("relu/nan_and_infinity", "float[3] x", "y = Relu(x)", feeds={"x": f32(-np.inf, np.inf, 3)}),
+    *(
+        Case(
+            f"{operator.lower()}/nan_and_a_constant",
+            "float[5] x",
+            f"y = {operator}(x, c) z = {operator}(c, x)",
+            {"c": f32(1, -1, 0, 2, -2)},
+            outputs="y, z",
+            feeds={"x": f32(np.nan, -3, np.nan, 3, np.inf)},
+        )
+        for operator in ("Max", "Min")
+    ),
+    Case(
+        "clip/nan",
+        "float[5] x",
+        "y = Clip(x, low, high) z = Clip(x, low) u = Clip(x, , high)",
+        {"low": np.float32(-0.5), "high": np.float32(0.25)},
+        outputs="y, z, u",
+        feeds={"x": f32(np.nan, -3, 0.1, np.nan, 3)},
+    ),
     Case("sigmoid/saturates", "float[5] x", "y = Sigmoid(x)", feeds={"x": f32(-100, -20, 0, 20, 100)}),
     Case("softplus/saturates", "float[5] x", "y = Softplus(x)", feeds={"x": f32(-100, -20, 0, 20, 100)}),
     Case("exp/large", "float[4] x", "y = Exp(x)", feeds={"x": f32(-80, 0, 40, 1)}),
