@@ -14,6 +14,9 @@ Val swish(Builder& b, Val x, double alpha) { return b.mul(x, b.logistic(alpha ==
 // The exponential branch of Elu, Selu: exp(x) - 1 for x < 0, else 0.
 Val negative_elu(Builder& b, Val x) { return b.elu(b.minimum(x, b.scalar_like(0, x))); }
 
+// Elu with an alpha above 0: x and ELU have the same sign.
+Val scaled_elu(Builder& b, Val x, double alpha) { return b.leaky_relu(b.elu(x), static_cast<float>(alpha)); }
+
 // Whether the slope has an axis that x may have to grow along. The standard has no such slope; ONNX Runtime takes it.
 bool may_be_larger_than_x(Lowering& lo, Val slope, Val x) {
   const Shape &of = lo.shape(slope), &data = lo.shape(x);
@@ -72,6 +75,7 @@ void lower_elu(Lowering& lo) {
   Val x = lo.input(0);
   const float alpha = lo.attr_f("alpha", 1);
   if (alpha == 1) return lo.output(0, lo.b.elu(x));
+  if (alpha > 0) return lo.output(0, scaled_elu(lo.b, x, alpha));
   const Val negative = lo.b.mul(negative_elu(lo.b, x), alpha);
   lo.output(0, lo.b.add(lo.b.relu(x), negative));
 }
@@ -82,17 +86,19 @@ void lower_selu(Lowering& lo) {
   const bool old = lo.opset() < 6;  // its defaults have fewer digits
   const double alpha = lo.attr_f("alpha", old ? 1.6732f : 1.67326319217681884765625f);
   const double gamma = lo.attr_f("gamma", old ? 1.0507f : 1.05070102214813232421875f);
+  if (alpha > 0 && gamma > 0) return lo.output(0, lo.b.mul(scaled_elu(lo.b, x, alpha), gamma));
   const Val negative = lo.b.mul(negative_elu(lo.b, x), alpha * gamma);
   lo.output(0, lo.b.add(lo.b.mul(lo.b.relu(x), gamma), negative));
 }
 
-// max(0, x) + min(0, alpha * (exp(x / alpha) - 1))
+// max(0, x) + min(0, alpha * (exp(x / alpha) - 1)). From 1 on alpha makes no x so large that it overflows.
 void lower_celu(Lowering& lo) {
   Builder& b = lo.b;
   Val x = lo.input(0);
   const double alpha = lo.attr_f("alpha", 1);
   if (alpha == 1) return lo.output(0, b.elu(x));
   if (alpha == 0) lo.malformed("attribute 'alpha' must not be 0: x is divided by it");
+  if (alpha >= 1) return lo.output(0, b.mul(b.elu(b.mul(x, 1 / alpha)), alpha));
   if (alpha > 0) {
     Val negative = b.elu(b.mul(b.minimum(x, b.scalar_like(0, x)), 1 / alpha));
     negative = b.mul(negative, alpha);
@@ -111,7 +117,8 @@ void lower_hard_sigmoid(Lowering& lo) {
 
 void lower_hard_swish(Lowering& lo) { lo.output(0, lo.b.hard_swish(lo.input(0))); }
 
-// log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|))
+// log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)). Not max(x, log(1 + exp(min(x, 20)))), which is shorter: in f16, as
+// GPUs compute it, exp overflows.
 void lower_softplus(Lowering& lo) {
   Builder& b = lo.b;
   Val x = lo.input(0);

@@ -108,7 +108,8 @@ Val pow_by_constant(Lowering& lo, Val x, double exponent) {
 
 }  // namespace
 
-// Pow(x, 0.5) is 0 and inf for -0 and -inf, Sqrt is -0 and NaN; for all other x they are equal.
+// Of -0 and -inf, Pow(x, 0.5) is 0 and inf, Sqrt is -0 and NaN; Pow(x, -0.5) is inf and 0, 1 / Sqrt is -inf and NaN.
+// For all other x they are equal.
 void lower_pow(Lowering& lo) {
   auto [x, y] = broadcast_operands(lo);
   const DType dtype = lo.dtype(x);
@@ -157,11 +158,11 @@ void lower_mean(Lowering& lo) {
 }
 
 void lower_max(Lowering& lo) {
-  lo.output(0, fold_inputs(lo, [&](Val a, Val b) { return lo.b.maximum(a, b); }));
+  lo.output(0, fold_inputs(lo, [&](Val a, Val b) { return keeping_nan(lo.b, Kind::kMaximum, a, b); }));
 }
 
 void lower_min(Lowering& lo) {
-  lo.output(0, fold_inputs(lo, [&](Val a, Val b) { return lo.b.minimum(a, b); }));
+  lo.output(0, fold_inputs(lo, [&](Val a, Val b) { return keeping_nan(lo.b, Kind::kMinimum, a, b); }));
 }
 
 }  // namespace lowtide::layout

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cast, CastLike. In both formats a cast from float to integer truncates, and every number but 0 becomes true. TFLite
-// has no casts of strings, complex numbers, or u64. 4-bit integers have casts from and to f32 only, and these saturate
-// where ONNX keeps the low bits. Floats of 8 and 4 bits are cast from and to f32 (small_floats.h).
+// Cast, CastLike. In both formats a cast from float to integer truncates, and every number but 0 becomes true; only to
+// 4 bits does ONNX round, ties to even. TFLite has no casts of strings, complex numbers, or u64. 4-bit integers have
+// casts from and to f32 only, and these saturate where ONNX keeps the low bits: such casts go through i32. Floats of 8
+// and 4 bits are cast from and to f32 (small_floats.h).
 #include <fmt/format.h>
 
 #include "layout/lower/elementwise.h"
@@ -39,19 +40,29 @@ Val from_u64(Builder& b, Val x, DType to) {
   return b.select(b.less(word, b.scalar(0, DType::kInt64)), wrapped, cast);
 }
 
-Val truncate_to_4_bits(Builder& b, Val x, DType to) {
+// What a cast to 4 bits keeps the low bits of.
+Val whole_number(Builder& b, Val x) { return stream::is_float(b.dtype(x)) ? b.round(x) : x; }
+
+Val to_4_bits(Builder& b, Val x, DType to) {
   constexpr double kCount = 16;
   const double least = to == DType::kInt4 ? -kCount / 2 : 0;
-  const Val whole = b.sub(b.cast(x, DType::kInt32), least);
+  const Val whole = b.sub(b.cast(whole_number(b, x), DType::kInt32), least);
   const Val low = b.add(b.floor_mod(whole, b.scalar(kCount, DType::kInt32)), least);
   return b.cast(b.cast(low, DType::kFloat32), to);
+}
+
+Val from_4_bits(Builder& b, Val x, DType to) {
+  const Val real = b.cast(x, DType::kFloat32);
+  if (stream::is_float(to)) return b.cast(real, to);
+  const Val whole = b.cast(real, DType::kInt32);
+  return has_4_bits(to) ? to_4_bits(b, whole, to) : cast_through_i64(b, whole, to);
 }
 
 // Of f32.
 void from_real(Lowering& lo, Val x, DType to) {
   Builder& b = lo.b;
   if (stream::is_small_float(to)) return lo.output(0, to_small_float(lo, x, to));
-  if (has_4_bits(to)) return lo.output(0, truncate_to_4_bits(b, x, to));
+  if (has_4_bits(to)) return lo.output(0, to_4_bits(b, x, to));
   lo.output(0, to == DType::kUint64 ? to_u64(b, x) : b.cast(x, to));
 }
 
@@ -77,15 +88,13 @@ void cast_to(Lowering& lo, DType to) {
   if (!b.is_constant(x) || from == DType::kString || to == DType::kString) {
     refuse(lo, from);
     refuse(lo, to);
-    if (has_4_bits(from) && to != DType::kUint64) return lo.output(0, b.cast(b.cast(x, DType::kFloat32), to));
-    if (has_4_bits(to) && from != DType::kUint64) return lo.output(0, truncate_to_4_bits(b, x, to));
-    if (has_4_bits(from) || has_4_bits(to))
-      lo.unsupported(fmt::format("no TFLite kernel casts from {} to {}", dtype_name(from), dtype_name(to)),
-                     "cast to int64 first");
+    if (has_4_bits(from)) return lo.output(0, from_4_bits(b, x, to));
+    if (has_4_bits(to))
+      return lo.output(0, to_4_bits(b, from == DType::kUint64 ? from_u64(b, x, DType::kInt32) : x, to));
     if (from == DType::kUint64) return lo.output(0, from_u64(b, x, to));
     if (to == DType::kUint64) return lo.output(0, stream::is_float(from) ? to_u64(b, x) : cast_through_i64(b, x, to));
   }
-  lo.output(0, b.cast(x, to));
+  lo.output(0, b.cast(has_4_bits(to) ? whole_number(b, x) : x, to));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 
+#include "layout/lower/elementwise.h"
 #include "layout/lower/lowering.h"
 
 namespace lowtide::layout {
@@ -76,8 +77,8 @@ void lower_clip(Lowering& lo) {
   drop_unlimited(high, lo.dtype(x), 1);
   if (stream::is_float(lo.dtype(x)))
     if (auto kernel = fused(low, high)) return lo.output(0, (lo.b.*kernel)(x));
-  if (low.number || low.at_run_time) x = lo.b.maximum(x, limit_scalar(lo, low, x));
-  if (high.number || high.at_run_time) x = lo.b.minimum(x, limit_scalar(lo, high, x));
+  if (low.number || low.at_run_time) x = keeping_nan(lo.b, Kind::kMaximum, x, limit_scalar(lo, low, x));
+  if (high.number || high.at_run_time) x = keeping_nan(lo.b, Kind::kMinimum, x, limit_scalar(lo, high, x));
   lo.output(0, x);
 }
 

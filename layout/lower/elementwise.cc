@@ -40,6 +40,11 @@ Val cast_through_i64(Builder& b, Val x, DType to) {
   return to == DType::kUint64 ? bitcast_to(b, b.cast(x, DType::kInt64), to) : b.cast(x, to);
 }
 
+Val keeping_nan(Builder& b, Kind kind, Val x, Val y) {
+  const bool swaps = stream::is_float(b.dtype(x)) && b.is_constant(y);
+  return b.op(kind, {swaps ? y : x, swaps ? x : y});
+}
+
 Val bitwise_complement(Builder& b, Val x) {
   const DType dtype = b.dtype(x);
   Val word = dtype == DType::kUint64 ? bitcast_to(b, x, DType::kInt64) : x;

@@ -20,6 +20,8 @@ Val bitcast_to(Builder& b, Val x, DType to);
 // x as a type of at least 8 bits. CAST does not support u64, so that is written by way of i64: the numbers of x must
 // fit i64.
 Val cast_through_i64(Builder& b, Val x, DType to);
+// MAXIMUM or MINIMUM. Where one operand is NaN the kernels give the second, so a constant is the first.
+Val keeping_nan(Builder& b, Kind kind, Val x, Val y);
 // The bitwise complement of an integer, -1 - x. It reverses the order of the elements.
 Val bitwise_complement(Builder& b, Val x);
 

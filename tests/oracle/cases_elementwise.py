@@ -255,6 +255,25 @@ CASES += [
     ),
     Case("neg/negative_zero_and_infinity", "float[4] x", "y = Neg(x)", feeds={"x": f32(0, np.inf, -np.inf, np.nan)}),
     Case("relu/nan_and_infinity", "float[3] x", "y = Relu(x)", feeds={"x": f32(-np.inf, np.inf, 3)}),
+    *(
+        Case(
+            f"{operator.lower()}/nan_and_a_constant",
+            "float[5] x",
+            f"y = {operator}(x, c) z = {operator}(c, x)",
+            {"c": f32(1, -1, 0, 2, -2)},
+            outputs="y, z",
+            feeds={"x": f32(np.nan, -3, np.nan, 3, np.inf)},
+        )
+        for operator in ("Max", "Min")
+    ),
+    Case(
+        "clip/nan",
+        "float[5] x",
+        "y = Clip(x, low, high) z = Clip(x, low) u = Clip(x, , high)",
+        {"low": np.float32(-0.5), "high": np.float32(0.25)},
+        outputs="y, z, u",
+        feeds={"x": f32(np.nan, -3, 0.1, np.nan, 3)},
+    ),
     Case("sigmoid/saturates", "float[5] x", "y = Sigmoid(x)", feeds={"x": f32(-100, -20, 0, 20, 100)}),
     Case("softplus/saturates", "float[5] x", "y = Softplus(x)", feeds={"x": f32(-100, -20, 0, 20, 100)}),
     Case("exp/large", "float[4] x", "y = Exp(x)", feeds={"x": f32(-80, 0, 40, 1)}),
@@ -402,3 +421,53 @@ CASES += [
     Case("cast/opset_9", "float[2,3,4] x", "y = Cast<to=6>(x)", opset=9, ranges={"x": (-9, 9)}),
     Case("cast/opset_19", "float[2,3,4] x", "y = Cast<to=6>(x)", opset=19, ranges={"x": (-9, 9)}),
 ]
+
+# 4 bits keep the low bits of integers and of rounded floats. Beyond 4 bits a float has no defined result, and ONNX
+# Runtime rounds ties away from 0.
+FOUR_BITS = {"int4": 22, "uint4": 21}
+WORDS = {"int64": (7, np.int64), "uint64": (13, np.uint64), "uint8": (2, np.uint8), "uint16": (4, np.uint16)}
+WORDS |= {"uint32": (12, np.uint32), "int8": (3, np.int8)}
+REALS = f32(0.4, 1.6, -0.6, -1.4, -2.7, 6.4, 0, 5)
+for kind, number in FOUR_BITS.items():
+    least = -8 if kind == "int4" else 0
+    for name, (word, dtype) in WORDS.items():
+        values = np.array([0, 1, 7, 8, 13, 15, 17, 200, -1, -3, -8, -9]).astype(dtype)
+        to_word = f"q = Cast<to={number}>(x) y = Cast<to={word}>(q)"
+        outputs = f"{name}[12] y"
+        CASES.append(
+            Case(f"cast/{name}_{kind}_{name}", f"{name}[12] x", to_word, opset=21, feeds={"x": values}, outputs=outputs)
+        )
+    for other, to_other in FOUR_BITS.items():
+        through = f"q = Cast<to={number}>(x) o = Cast<to={to_other}>(q) y = Cast<to=6>(o)"
+        words = {"x": np.int32([0, 1, 7, -8, -3, 15, 9])}
+        CASES.append(Case(f"cast/{kind}_{other}", "int32[7] x", through, opset=21, feeds=words, outputs="int32[7] y"))
+    for source, real in (("float", 1), ("float16", 10), ("double", 11)):
+        rounded = f"r = Cast<to={real}>(x) q = Cast<to={number}>(r) y = Cast<to=1>(q)"
+        CASES.append(
+            Case(f"cast/{source}_{kind}", "float[8] x", rounded, opset=21, feeds={"x": REALS}, outputs="float[8] y")
+        )
+    CASES.append(
+        Case(
+            f"cast/constants_{kind}",
+            "float[8] x",
+            f"q = Cast<to={number}>(c) f = Cast<to=1>(q) y = Add(x, f)",
+            {"c": REALS},
+            opset=21,
+            outputs="float[8] y",
+        )
+    )
+    CASES.append(
+        Case(
+            f"cast/ties_{kind}",
+            "float[6] x",
+            f"q = Cast<to={number}>(x) k = Cast<to={number}>(c) a = Cast<to=1>(q) b = Cast<to=1>(k)",
+            {"c": f32(0.5, 1.5, 2.5, 3.5, 6.5)},
+            opset=21,
+            outputs="float[6] a, float[5] b",
+            feeds={"x": f32(0.5, 1.5, 2.5, -0.5, -1.5, -2.5)},
+            numpy=lambda arrays, weights, least=least: {
+                "a": ((np.rint(arrays["x"]) - least) % 16 + least).astype(np.float32),
+                "b": np.rint(weights["c"]),
+            },
+        )
+    )

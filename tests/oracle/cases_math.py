@@ -97,6 +97,27 @@ case(
 )
 case(
     "Celu",
+    "alpha_above_one",
+    f32(-1000, -3, -1e-4, 0, 2, 100, 3e38),
+    lambda x: np.where(x < 0, 1.3 * np.expm1(np.minimum(x, 0) / 1.3), x),
+    attributes="<alpha=1.3>",
+)
+case(
+    "Elu",
+    "alpha_above_one",
+    f32(-1000, -100, -3, -1e-4, 0, 2, 100),
+    lambda x: np.where(x < 0, 1.7 * np.expm1(np.minimum(x, 0)), x),
+    attributes="<alpha=1.7>",
+)
+case(
+    "Elu",
+    "alpha_negative",
+    f32(-1000, -100, -3, -1e-4, 0, 2, 100),
+    lambda x: np.where(x < 0, -0.3 * np.expm1(np.minimum(x, 0)), x),
+    attributes="<alpha=-0.3>",
+)
+case(
+    "Celu",
     "alpha_negative",
     f32(-3, -1, -1e-4, 0, 2, 5),
     lambda x: np.maximum(x, 0) + np.minimum(-0.7 * np.expm1(x / -0.7), 0),
