@@ -14,6 +14,9 @@ namespace {
 
 constexpr int64_t kWidest = INT32_MAX;
 constexpr int64_t kMostIndices = 1 << 20;  // of a border that is gathered
+// From here on the border is gathered by itself and joined to the axis: a list of all places takes 16 KB or more, and
+// the join is faster, 2 to 25 times for rows without inner axes (on 4,096 to 480,000 elements), equal for images.
+constexpr int64_t kLongAxis = 4096;
 
 struct Border {
   std::vector<int64_t> before, after;  // one for each axis of the data
@@ -116,21 +119,38 @@ Val wrapped_axis(Lowering& lo, Val x, const Border& border, size_t axis) {
   return b.gather(x, b.floor_mod(places, dim_as_scalar(lo, n, DType::kInt32)), static_cast<int>(axis));
 }
 
+// How many places are listed to gather an axis of n elements with its border.
+int64_t listed_places(const Border& border, size_t axis, int64_t n) {
+  return border.before[axis] + border.after[axis] + (n < kLongAxis ? n : 0);
+}
+
+Val gathered_axis(Lowering& lo, Val x, const Border& border, size_t axis, Source source) {
+  Builder& b = lo.b;
+  const int64_t n = lo.need_static(lo.shape(x)[axis], "a padded dimension");
+  if (n == 0) lo.malformed("axis " + std::to_string(axis) + " has no elements to copy to its border");
+  if (listed_places(border, axis, n) > kMostIndices)
+    lo.unsupported("padding an axis by more than " + std::to_string(kMostIndices) +
+                   " copied elements is not supported");
+  const int at_axis = static_cast<int>(axis);
+  const auto gathered = [&](int64_t from, int64_t to) {
+    std::vector<int64_t> indices;
+    for (int64_t at = from; at < to; ++at) indices.push_back(source(at, n));
+    return b.gather(x, b.i32(indices), at_axis);
+  };
+  const int64_t start = -border.before[axis], end = n + border.after[axis];
+  if (n < kLongAxis) return gathered(start, end);
+  std::vector<Val> parts;
+  if (start < 0) parts.push_back(gathered(start, 0));
+  parts.push_back(x);
+  if (end > n) parts.push_back(gathered(n, end));
+  return b.concat(parts, at_axis);
+}
+
 Val gathered_border(Lowering& lo, Val x, const Border& border, Source source) {
   for (size_t a = 0; a < border.before.size(); ++a) {
     if (border.before[a] == 0 && border.after[a] == 0) continue;
-    if (core::is_symbol(lo.shape(x)[a]) && source == wrap_source) {
-      x = wrapped_axis(lo, x, border, a);
-      continue;
-    }
-    const int64_t n = lo.need_static(lo.shape(x)[a], "a padded dimension");
-    if (n == 0) lo.malformed("axis " + std::to_string(a) + " has no elements to copy to its border");
-    if (n > kMostIndices || border.before[a] + n + border.after[a] > kMostIndices)
-      lo.unsupported("padding an axis by copied elements to more than " + std::to_string(kMostIndices) +
-                     " elements is not supported");
-    std::vector<int64_t> indices;
-    for (int64_t at = -border.before[a]; at < n + border.after[a]; ++at) indices.push_back(source(at, n));
-    x = lo.b.gather(x, lo.b.i32(indices), static_cast<int>(a));
+    const bool wraps_open = core::is_symbol(lo.shape(x)[a]) && source == wrap_source;
+    x = wraps_open ? wrapped_axis(lo, x, border, a) : gathered_axis(lo, x, border, a, source);
   }
   return x;
 }
@@ -141,7 +161,7 @@ bool can_gather(Lowering& lo, Val x, const Border& border) {
   for (size_t a = 0; a < border.before.size(); ++a) {
     if (border.before[a] == 0 && border.after[a] == 0) continue;
     const Dim n = lo.shape(x)[a];
-    if (core::is_symbol(n) || n > kMostIndices || border.before[a] + n + border.after[a] > kMostIndices) return false;
+    if (core::is_symbol(n) || listed_places(border, a, n) > kMostIndices) return false;
   }
   return true;
 }

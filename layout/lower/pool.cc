@@ -25,7 +25,9 @@
 namespace lowtide::layout {
 namespace {
 
-constexpr int64_t kMostTaps = 1 << 20;  // of all windows along one axis: they are enumerated
+// Along one axis: more are not listed in memory.
+constexpr int64_t kMostTaps = 1 << 20;
+constexpr int64_t kMostWindows = 1 << 20;
 
 // Applies a 2-D pool to x, which has one to three spatial axes and ONNX's order.
 template <typename Pool>
@@ -159,7 +161,8 @@ Val gather_taps(Lowering& lo, Val x, WindowAxis& axis, int at) {
   return lo.b.gather(x, lo.b.i32(positions), at);
 }
 
-// The same along an axis whose size is known at run time only: the image is padded, so that each tap is an element.
+// The same along an axis whose size is known at run time only, or whose taps are too many for a list in memory: the
+// image is padded, so that each tap is an element.
 Val gather_padded_taps(Lowering& lo, Val x, WindowAxis& axis, int at, double border) {
   Builder& b = lo.b;
   std::vector<int64_t> before(4, 0), after(4, 0);
@@ -179,8 +182,9 @@ Val max_pool_image(Lowering& lo, Val x, WindowAxis h, WindowAxis w) {
   const double border = can_pad_with_zeros(lo.b.graph, x.id) ? 0 : lowest_padding(lo, lo.dtype(x));
   if (h.dilation > 1 || w.dilation > 1) {
     for (auto& [axis, at] : {std::pair<WindowAxis&, int>{w, 2}, {h, 1}}) {
-      const bool open = core::is_symbol(axis.size) && !does_nothing(axis);
-      x = open ? gather_padded_taps(lo, x, axis, at, border) : gather_taps(lo, x, axis, at);
+      const bool is_listed = !core::is_symbol(axis.size) && axis.out <= kMostTaps / axis.kernel;
+      x = !is_listed && !does_nothing(axis) ? gather_padded_taps(lo, x, axis, at, border)
+                                            : gather_taps(lo, x, axis, at);
     }
   }
   const std::array<WindowAxis, 2> axes = {h, w};
@@ -268,16 +272,18 @@ Val weighted_sum(Lowering& lo, Val x, const WindowAxis& h, const WindowAxis& w, 
 std::vector<int64_t> divisors(Lowering& lo, const WindowAxis& axis, bool include_pad) {
   const int64_t size = lo.need_static(axis.size, "the size of an axis whose average does not count pads");
   const int64_t out = lo.need_static(axis.out, "the size of an axis whose average does not count pads");
-  if (out > kMostTaps / axis.kernel)
-    lo.unsupported(fmt::format("an average with pads over {} windows of {} elements is not supported: too many", out,
-                               axis.kernel));
+  if (out > kMostWindows)
+    lo.unsupported(
+        fmt::format("an average with pads over {} windows is not supported: the most is {}", out, kMostWindows));
   const int64_t from = include_pad ? -axis.before : 0, to = size + (include_pad ? axis.declared_after : 0);
-  std::vector<int64_t> counts(static_cast<size_t>(out), 0);
-  for (int64_t window = 0; window < out; ++window)
-    for (int64_t tap = 0; tap < axis.kernel; ++tap) {
-      const int64_t at = window * axis.stride - axis.before + tap * axis.dilation;
-      counts[static_cast<size_t>(window)] += at >= from && at < to ? 1 : 0;
-    }
+  std::vector<int64_t> counts;
+  for (int64_t window = 0; window < out; ++window) {
+    const int64_t first = window * axis.stride - axis.before;
+    const auto taps_before = [&](int64_t end) {
+      return std::clamp<int64_t>((end - first + axis.dilation - 1) / axis.dilation, 0, axis.kernel);
+    };
+    counts.push_back(taps_before(to) - taps_before(from));
+  }
   if (std::find(counts.begin(), counts.end(), 0) != counts.end())
     lo.unsupported("a pooling window that contains only padding is not supported");
   return counts;

@@ -15,17 +15,32 @@ namespace {
 
 // As ONNX Runtime does it: elements are added up in their own type, f32 or f64; the count is computed in double from
 // the start.
+double float_count(double start, double limit, double delta) {
+  return std::max(0.0, std::ceil((limit - start) / delta));
+}
+
 template <typename T>
-Val float_range(Lowering& lo, DType dtype, double start, double limit, double delta) {
-  const double count = std::max(0.0, std::ceil((limit - start) / delta));
-  if (!(count <= static_cast<double>(stream::kSmallElements)))
-    lo.unsupported("a float range of more than " + std::to_string(stream::kSmallElements) +
-                   " elements is not supported");
+Val float_range(Lowering& lo, DType dtype, double start, double delta, double count) {
   std::vector<T> elements;
   T value = static_cast<T>(start);
   for (size_t i = 0; i < static_cast<size_t>(count); ++i, value += static_cast<T>(delta)) elements.push_back(value);
   const auto size = static_cast<Dim>(elements.size());
   return lo.b.constant(stream::recipe::values<T>(elements, dtype, {size}));
+}
+
+// Too long to be held in memory: RANGE adds up in f32 too, but it also counts in f32. Where that gives another number,
+// its limit is moved to the middle between two elements.
+Val long_f32_range(Lowering& lo, double start, double limit, double delta, double count) {
+  const float from = static_cast<float>(start), step = static_cast<float>(delta);
+  for (const double end : {limit, start + (count - 0.5) * delta}) {
+    const float to = static_cast<float>(end);
+    if (static_cast<double>(std::ceil((to - from) / step)) == count)
+      return lo.b.range(lo.b.scalar(start, DType::kFloat32), lo.b.scalar(to, DType::kFloat32),
+                        lo.b.scalar(delta, DType::kFloat32));
+  }
+  lo.unsupported(fmt::format(
+      "a float range of {} elements from {} by {} is not supported: the kernel counts them in 32 bits, and differently",
+      count, start, delta));
 }
 
 struct Ends {
@@ -150,15 +165,36 @@ Val as_whole(Lowering& lo, Val x) {
   return integer && lo.dtype(integer) != DType::kUint64 ? as_scalar(lo, lo.b.cast(integer, DType::kInt64)) : Val{};
 }
 
-// No kernel counts in f64, and in f32 the number of elements would be another. Integers have all digits.
-Val whole_f64_range(Lowering& lo, Val start, Val limit, Val delta) {
-  const Val first = as_whole(lo, start), last = as_whole(lo, limit), by = as_whole(lo, delta);
-  if (!first || !last || !by)
-    lo.unsupported(
-        "a range of f64 numbers that are known at run time only is not supported, unless they are made of "
-        "integers: no kernel counts its elements with 64 bits",
-        "make start, limit and delta constants, or float32");
+// No kernel counts in f64, and in f32 the number of elements would be another. Integers have all digits; absent where
+// the numbers may not be whole.
+Val whole_f64_range(Lowering& lo, const Ends& ends) {
+  const Val first = as_whole(lo, ends.start), last = as_whole(lo, ends.limit), by = as_whole(lo, ends.delta);
+  if (!first || !last || !by) return {};
   return lo.b.cast(range_at_run_time(lo, first, last, by), DType::kFloat64);
+}
+
+Val f64_range_at_run_time(Lowering& lo, const Ends& ends) {
+  if (const Val range = whole_f64_range(lo, ends)) return range;
+  lo.unsupported(
+      "a range of f64 numbers that are known at run time only is not supported, unless they are made of "
+      "integers: no kernel counts its elements with 64 bits",
+      "make start, limit and delta constants, or float32");
+}
+
+Val constant_float_range(Lowering& lo, const Ends& ends, double start, double limit, double delta) {
+  const DType dtype = lo.dtype(ends.start);
+  const double count = float_count(start, limit, delta);
+  if (!(count <= static_cast<double>(INT32_MAX)))
+    lo.unsupported("a float range of more than 2^31 - 1 elements is not supported");
+  if (count <= static_cast<double>(stream::kSmallElements))
+    return dtype == DType::kFloat64 ? float_range<double>(lo, dtype, start, delta, count)
+                                    : float_range<float>(lo, dtype, start, delta, count);
+  if (dtype == DType::kFloat32) return long_f32_range(lo, start, limit, delta, count);
+  if (const Val range = whole_f64_range(lo, ends)) return range;
+  lo.unsupported(
+      fmt::format("a range of more than {} f64 numbers is not supported, unless start, limit and delta are "
+                  "whole: no kernel adds them up with 64 bits",
+                  stream::kSmallElements));
 }
 
 }  // namespace
@@ -174,15 +210,14 @@ void lower_range(Lowering& lo) {
   for (const auto& one : {from, to, step})
     if (one && std::isnan((*one)[0])) lo.malformed("start, limit and delta must not be NaN");
   if ((dtype == DType::kFloat32 || dtype == DType::kFloat64) && from && to && step) {
-    const auto made = dtype == DType::kFloat64 ? float_range<double> : float_range<float>;
-    lo.output(0, made(lo, dtype, (*from)[0], (*to)[0], (*step)[0]));
+    lo.output(0, constant_float_range(lo, {start, limit, delta}, (*from)[0], (*to)[0], (*step)[0]));
     return;
   }
   const auto first = lo.ints(start), last = lo.ints(limit), by = lo.ints(delta);
   if (first && last && by)
     lo.output(0, integer_range(lo, {start, limit, delta}, (*first)[0], (*last)[0], (*by)[0]));
   else if (dtype == DType::kFloat64)
-    lo.output(0, whole_f64_range(lo, start, limit, delta));
+    lo.output(0, f64_range_at_run_time(lo, {start, limit, delta}));
   else
     lo.output(0, range_at_run_time(lo, start, limit, delta));
 }

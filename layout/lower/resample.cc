@@ -95,64 +95,63 @@ std::vector<Tap> filtered(const Resampling& how, const ResampledAxis& axis, floa
   return gathered(std::move(taps));
 }
 
+Taps onnx_taps_at(const Resampling& how, const ResampledAxis& axis, int64_t i) {
+  const bool stays = axis.scale == 1 && axis.in == axis.out && how.transform != Transform::kTfCropAndResize;
+  float x = stays ? static_cast<float>(i) : original(how.transform, static_cast<float>(i), axis);
+  const float last = static_cast<float>(axis.in - 1);
+  Taps taps;
+  taps.outside = how.transform == Transform::kTfCropAndResize && !(x >= 0 && x <= last);
+  if (std::isnan(x)) x = 0;  // of a region so large that its differences are infinite: outside
+  // Far outside only the border contributes; clamping keeps the loops short.
+  x = std::clamp(x, -2 * last - 8, 3 * last + 8);
+  if (how.interpolation == Interpolation::kNearest) {
+    taps.taps = {{std::clamp<int64_t>(nearest_index(how.nearest, x, axis.scale < 1), 0, axis.in - 1), 1.0f}};
+  } else {
+    if (how.interpolation == Interpolation::kLinear && !how.antialias) x = std::clamp(x, 0.0f, last);
+    taps.taps = filtered(how, axis, x);
+  }
+  return taps;
+}
+
+std::vector<Tap> kernel_taps_at(bool bilinear, KernelSetting setting, int64_t in, int64_t out, int64_t i) {
+  const float ratio = setting.align_corners && out > 1 ? static_cast<float>(in - 1) / static_cast<float>(out - 1)
+                                                       : static_cast<float>(in) / static_cast<float>(out);
+  const float value = static_cast<float>(i);
+  if (bilinear) {
+    const float x = setting.half_pixel_centers ? (value + 0.5f) * ratio - 0.5f : value * ratio;
+    const int64_t low = std::max<int64_t>(static_cast<int64_t>(std::floor(x)), 0);
+    const int64_t high = std::min<int64_t>(static_cast<int64_t>(std::ceil(x)), in - 1);
+    const float part = x - static_cast<float>(low);
+    return gathered({{low, 1 - part}, {high, part}});
+  }
+  const float x = (value + (setting.half_pixel_centers ? 0.5f : 0.0f)) * ratio;
+  const int64_t at = static_cast<int64_t>(setting.align_corners ? std::round(x) : std::floor(x));
+  return {{std::clamp<int64_t>(at, 0, in - 1), 1.0f}};
+}
+
 }  // namespace
 
 std::vector<Taps> onnx_taps(const Resampling& how, const ResampledAxis& axis) {
   std::vector<Taps> all;
-  const bool stays = axis.scale == 1 && axis.in == axis.out && how.transform != Transform::kTfCropAndResize;
+  for (int64_t i = 0; i < axis.out; ++i) all.push_back(onnx_taps_at(how, axis, i));
+  return all;
+}
+
+bool kernel_agrees(const Resampling& how, const ResampledAxis& axis, KernelSetting setting) {
+  // Positions are computed in 32-bit floats in different orders of operations: they differ by a few ulps, of the extent
+  // where it is added to them. On a long axis that becomes a visible part of a pixel.
+  constexpr float kMostUlpsOf = 1 << 16;
+  const auto tolerance = [&](int64_t position) {
+    const int64_t largest = how.transform == Transform::kHalfPixelSymmetric ? axis.in : position;
+    return 1e-5f + 5e-7f * std::min(static_cast<float>(largest), kMostUlpsOf);
+  };
+  const bool bilinear = how.interpolation == Interpolation::kLinear;
   for (int64_t i = 0; i < axis.out; ++i) {
-    float x = stays ? static_cast<float>(i) : original(how.transform, static_cast<float>(i), axis);
-    const float last = static_cast<float>(axis.in - 1);
-    Taps taps;
-    taps.outside = how.transform == Transform::kTfCropAndResize && !(x >= 0 && x <= last);
-    if (std::isnan(x)) x = 0;  // of a region so large that its differences are infinite: outside
-    // Far outside only the border contributes; clamping keeps the loops short.
-    x = std::clamp(x, -2 * last - 8, 3 * last + 8);
-    if (how.interpolation == Interpolation::kNearest) {
-      taps.taps = {{std::clamp<int64_t>(nearest_index(how.nearest, x, axis.scale < 1), 0, axis.in - 1), 1.0f}};
-    } else {
-      if (how.interpolation == Interpolation::kLinear && !how.antialias) x = std::clamp(x, 0.0f, last);
-      taps.taps = filtered(how, axis, x);
-    }
-    all.push_back(std::move(taps));
-  }
-  return all;
-}
-
-std::vector<Taps> kernel_taps(bool bilinear, KernelSetting setting, int64_t in, int64_t out) {
-  const float ratio = setting.align_corners && out > 1 ? static_cast<float>(in - 1) / static_cast<float>(out - 1)
-                                                       : static_cast<float>(in) / static_cast<float>(out);
-  std::vector<Taps> all;
-  for (int64_t i = 0; i < out; ++i) {
-    const float value = static_cast<float>(i);
-    Taps taps;
-    if (bilinear) {
-      const float x = setting.half_pixel_centers ? (value + 0.5f) * ratio - 0.5f : value * ratio;
-      const int64_t low = std::max<int64_t>(static_cast<int64_t>(std::floor(x)), 0);
-      const int64_t high = std::min<int64_t>(static_cast<int64_t>(std::ceil(x)), in - 1);
-      const float part = x - static_cast<float>(low);
-      taps.taps = gathered({{low, 1 - part}, {high, part}});
-    } else {
-      const float x = (value + (setting.half_pixel_centers ? 0.5f : 0.0f)) * ratio;
-      const int64_t at = static_cast<int64_t>(setting.align_corners ? std::round(x) : std::floor(x));
-      taps.taps = {{std::clamp<int64_t>(at, 0, in - 1), 1.0f}};
-    }
-    all.push_back(std::move(taps));
-  }
-  return all;
-}
-
-bool same_taps(const std::vector<Taps>& a, const std::vector<Taps>& b, int64_t in) {
-  // Positions are computed in 32-bit floats in different orders of operations: they differ by a few ulps of the
-  // largest.
-  const float tolerance = 1e-5f + 5e-7f * static_cast<float>(in);
-  if (a.size() != b.size()) return false;
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (a[i].outside != b[i].outside) return false;
-    std::vector<Tap> difference = a[i].taps;
-    for (Tap tap : b[i].taps) difference.push_back({tap.index, -tap.weight});
+    std::vector<Tap> difference = onnx_taps_at(how, axis, i).taps;
+    for (const Tap& tap : kernel_taps_at(bilinear, setting, axis.in, axis.out, i))
+      difference.push_back({tap.index, -tap.weight});
     for (const Tap& tap : gathered(std::move(difference)))
-      if (std::fabs(tap.weight) > tolerance) return false;
+      if (std::fabs(tap.weight) > tolerance(tap.index)) return false;
   }
   return true;
 }

@@ -50,13 +50,12 @@ struct Taps {
 // decides ties and borders.
 std::vector<Taps> onnx_taps(const Resampling& how, const ResampledAxis& axis);
 
-// A setting of RESIZE_NEAREST_NEIGHBOR or RESIZE_BILINEAR.
+// A setting of RESIZE_NEAREST_NEIGHBOR or, for linear interpolation, of RESIZE_BILINEAR.
 struct KernelSetting {
   bool align_corners = false, half_pixel_centers = false;
 };
-std::vector<Taps> kernel_taps(bool bilinear, KernelSetting setting, int64_t in, int64_t out);
-
-// Whether they are equal except for rounding.
-bool same_taps(const std::vector<Taps>& a, const std::vector<Taps>& b, int64_t in);
+// Whether the kernel takes the same elements by the same weights, except for rounding. The position of an element that
+// is extrapolated does not count as another.
+bool kernel_agrees(const Resampling& how, const ResampledAxis& axis, KernelSetting setting);
 
 }  // namespace lowtide::layout

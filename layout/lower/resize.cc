@@ -2,24 +2,34 @@
 // Resize and Upsample. TFLite resizes two axes of an image, nearest or linear, and computes positions from the ratio of
 // the sizes. ONNX resizes any axes, with seven coordinate transformations and a given scale, which may differ from that
 // ratio. So each axis is compared with what the kernels compute (resample.h), and RESIZE_* is used where they agree.
-// Otherwise nearest is a GATHER by constant indices, and linear and cubic are a product with a small constant matrix.
+// Otherwise nearest is a GATHER by constant indices, and linear and cubic are products with small constant matrices.
 //
 // For dynamic sizes the kernel is used where it agrees with ONNX for every size; otherwise the model computes the
-// positions.
+// positions, and also those of long axes.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "layout/lower/resize_plan.h"
 
 namespace lowtide::layout {
 namespace {
 
-constexpr Dim kLongestResized = 1 << 16;     // the positions of an axis are held in memory
+constexpr Dim kLongestListed = 1 << 16;      // the positions of an axis are held in memory
+constexpr Dim kLongestResized = 1 << 24;     // positions are f32
 constexpr int64_t kLargestMatrix = 1 << 18;  // elements of an interpolation matrix; larger ones are mostly zeros
-constexpr size_t kMostGathers = 64;
+// Positions whose elements one product makes: their matrix has few zeros. Of 8 to 128, 16 are the fastest (3000 rows of
+// 4000 elements to 224: 18 ms; GATHERs take 230 ms, one matrix 121 ms), and 32 are as good with half the operators.
+constexpr size_t kBlock = 32;
+constexpr size_t kFewTaps = 4;  // of one position without antialiasing
 constexpr KernelSetting kSettings[] = {{false, false}, {false, true}, {true, false}};
+
+bool is_long(const ResizeAxis& axis) { return axis.known() && std::max(axis.in, axis.out) > kLongestListed; }
+
+// Whether the positions of the axis are constants that lowering lists.
+bool lists_positions(const ResizeAxis& axis) { return axis.known() && !is_long(axis); }
 
 // Whether the kernel agrees with ONNX for every value of the symbols.
 bool fits_all_sizes(Lowering& lo, const ResizePlan& plan, const ResizeAxis& axis, KernelSetting setting) {
@@ -35,13 +45,12 @@ bool fits_all_sizes(Lowering& lo, const ResizePlan& plan, const ResizeAxis& axis
   }
   const int64_t times = up && !core::is_symbol(*up) ? *up : *down;
   const bool grows = up && !core::is_symbol(*up);
-  if (times > kLongestResized) return false;
+  if (times > kLongestListed) return false;
   for (int64_t n : {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 31, 100, 257, 1000, 2047}) {
-    if (n * times > kLongestResized) break;
+    if (n * times > kLongestListed) break;
     ResampledAxis sample{.in = grows ? n : n * times, .out = grows ? n * times : n};
     sample.scale = static_cast<float>(sample.out) / static_cast<float>(sample.in);
-    if (!same_taps(onnx_taps(plan.how, sample), kernel_taps(bilinear, setting, sample.in, sample.out), sample.in))
-      return false;
+    if (!kernel_agrees(plan.how, sample, setting)) return false;
   }
   return true;
 }
@@ -50,10 +59,7 @@ bool fits(Lowering& lo, const ResizePlan& plan, const ResizeAxis& axis, KernelSe
   if (plan.how.interpolation == Interpolation::kCubic || axis.out == 0 || axis.in == 0) return false;
   if (!axis.known())
     return plan.how.transform != Transform::kTfCropAndResize && fits_all_sizes(lo, plan, axis, setting);
-  const bool bilinear = plan.how.interpolation == Interpolation::kLinear;
-  std::vector<Taps> wanted = onnx_taps(plan.how, axis.resampled());
-  for (Taps& taps : wanted) taps.outside = false;  // extrapolated afterwards
-  return same_taps(wanted, kernel_taps(bilinear, setting, axis.in, axis.out), axis.in);
+  return kernel_agrees(plan.how, axis.resampled(), setting);
 }
 
 // ---- composing ----
@@ -96,36 +102,53 @@ Val by_gather(Lowering& lo, Val x, const std::vector<Taps>& taps, int axis) {
   return lo.b.gather(x, lo.b.i32(indices), axis);
 }
 
-// The axis times a matrix [out, in]: as FULLY_CONNECTED's weights on the last axis, from the left on the one before it.
-Val by_matrix(Lowering& lo, Val x, const std::vector<Taps>& taps, int64_t in, int axis) {
+using TapsList = std::span<const Taps>;
+
+// The axis, which is the last or the one before it, times a matrix [out, in]: as FULLY_CONNECTED's weights, or from the
+// left. Elements of `x` before `first` have been cut off.
+Val by_matrix(Lowering& lo, Val x, TapsList taps, int axis, int64_t first = 0) {
   Builder& b = lo.b;
-  const int64_t out = static_cast<int64_t>(taps.size());
+  const int64_t in = b.dim(x, axis), out = static_cast<int64_t>(taps.size());
   std::vector<float> weights(static_cast<size_t>(in * out), 0);
   for (int64_t row = 0; row < out; ++row)
     for (const Tap& tap : taps[static_cast<size_t>(row)].taps)
-      weights[static_cast<size_t>(row * in + tap.index)] = tap.weight;
-  Val matrix = b.constant(stream::recipe::floats(weights, {out, in}));
-  const int rank = lo.rank(x);
-  if (axis == rank - 1) return b.fully_connected(x, matrix, {}, true);
-  if (axis == rank - 2 && rank <= 5) return b.batch_matmul(matrix, x);
-  Perm perm = stream::identity_perm(rank);
-  std::rotate(perm.begin() + axis, perm.begin() + axis + 1, perm.end());
-  return b.transpose(b.fully_connected(b.transpose(x, perm), matrix, {}, true), stream::inverse(perm));
+      weights[static_cast<size_t>(row * in + tap.index - first)] = tap.weight;
+  const Val matrix = b.constant(stream::recipe::floats(weights, {out, in}));
+  return axis == lo.rank(x) - 1 ? b.fully_connected(x, matrix, {}, true) : b.batch_matmul(matrix, x);
+}
+
+// The same of kBlock positions at a time: each product takes only the elements that contribute to its positions.
+Val by_blocks(Lowering& lo, Val x, TapsList taps, int axis) {
+  Builder& b = lo.b;
+  std::vector<int64_t> begin(lo.shape(x).size(), 0), end(begin.size(), INT32_MAX), stride(begin.size(), 1);
+  std::vector<Val> parts;
+  for (size_t from = 0; from < taps.size(); from += kBlock) {
+    const TapsList some = taps.subspan(from, std::min(kBlock, taps.size() - from));
+    int64_t first = b.dim(x, axis) - 1, last = 0;
+    for (const Taps& each : some) {
+      if (each.taps.empty()) continue;
+      first = std::min(first, each.taps.front().index);
+      last = std::max(last, each.taps.back().index);
+    }
+    if (first > last) first = last;  // all zeros
+    begin[static_cast<size_t>(axis)] = first;
+    end[static_cast<size_t>(axis)] = last + 1;
+    parts.push_back(by_matrix(lo, b.strided_slice(x, begin, end, stride), some, axis, first));
+  }
+  return b.concat(parts, axis);
+}
+
+size_t most_taps(TapsList taps) {
+  size_t most = 0;
+  for (const Taps& some : taps) most = std::max(most, some.taps.size());
+  return most;
 }
 
 // Gathers and weights the first taps of all positions, then the second ones, and so on.
-Val by_gathers(Lowering& lo, Val x, const std::vector<Taps>& taps, int axis) {
+Val by_gathers(Lowering& lo, Val x, TapsList taps, int axis) {
   Builder& b = lo.b;
-  size_t most = 0;
-  for (const Taps& some : taps) most = std::max(most, some.taps.size());
-  if (most > kMostGathers)
-    lo.unsupported(
-        fmt::format(
-            "an antialiased resize of an axis from {} to {} elements is not supported: {} elements contribute to one",
-            lo.b.dim(x, axis), taps.size(), most),
-        "resize in two steps");
   Val sum;
-  for (size_t i = 0; i < most; ++i) {
+  for (size_t i = 0, most = most_taps(taps); i < most; ++i) {
     std::vector<int64_t> indices;
     std::vector<float> weights;
     for (const Taps& some : taps) {
@@ -141,9 +164,24 @@ Val by_gathers(Lowering& lo, Val x, const std::vector<Taps>& taps, int axis) {
   return sum;
 }
 
-Val weighted(Lowering& lo, Val x, const std::vector<Taps>& taps, int64_t in, int axis) {
-  const bool small = static_cast<int64_t>(taps.size()) <= kLargestMatrix / in;
-  return small ? by_matrix(lo, x, taps, in, axis) : by_gathers(lo, x, taps, axis);
+// Few taps read little of a long axis. Of many, the form with fewer operators: three a tap, or two a block.
+bool are_gathered(TapsList taps) {
+  const size_t most = most_taps(taps), blocks = (taps.size() + kBlock - 1) / kBlock;
+  return most <= kFewTaps || 3 * most <= 2 * blocks;
+}
+
+Val weighted(Lowering& lo, Val x, TapsList taps, int axis) {
+  Builder& b = lo.b;
+  const bool is_small = static_cast<int64_t>(taps.size()) <= kLargestMatrix / b.dim(x, axis);
+  if (!is_small && are_gathered(taps)) return by_gathers(lo, x, taps, axis);
+  const int rank = lo.rank(x);
+  const auto product = [&](Val image, int at) {
+    return is_small ? by_matrix(lo, image, taps, at) : by_blocks(lo, image, taps, at);
+  };
+  if (axis == rank - 1 || (axis == rank - 2 && rank <= 5)) return product(x, axis);
+  Perm perm = stream::identity_perm(rank);
+  std::rotate(perm.begin() + axis, perm.begin() + axis + 1, perm.end());
+  return b.transpose(product(b.transpose(x, perm), rank - 1), stream::inverse(perm));
 }
 
 // Positions outside the input get extrapolation_value.
@@ -179,9 +217,12 @@ void check(Lowering& lo, const ResizePlan& plan, Val x) {
   for (const ResizeAxis& axis : plan.axes) {
     if (axis.changes && (axis.in == 0 || axis.out == 0))
       lo.unsupported("resizing an axis from or to 0 elements is not supported");
-    if (axis.changes && axis.known() && std::max(axis.in, axis.out) > kLongestResized)
-      lo.unsupported(fmt::format("resizing an axis of {} to {} elements is not supported: the most is {}", axis.in,
-                                 axis.out, kLongestResized));
+    if (!axis.changes || !is_long(axis)) continue;
+    const bool needs_list = plan.how.antialias || plan.how.transform == Transform::kTfCropAndResize;
+    const Dim most = needs_list ? kLongestListed : kLongestResized;
+    if (std::max(axis.in, axis.out) > most)
+      lo.unsupported(fmt::format("resizing an axis of {} to {} elements{} is not supported: the most is {}", axis.in,
+                                 axis.out, needs_list ? " with antialiasing or a region" : "", most));
   }
 }
 
@@ -209,16 +250,16 @@ Val resampled(Lowering& lo, const ResizePlan& plan, Val x) {
       if (fitting != open.end()) partner = *fitting;
     }
     std::erase(open, partner);
-    if (chosen && (partner >= 0 || !nearest || !axis_at(last).known())) {
+    if (chosen && (partner >= 0 || !nearest || !lists_positions(axis_at(last)))) {
       x = by_kernel(lo, plan, x, partner >= 0 ? partner : last, partner >= 0 ? last : -1, *chosen);
       continue;
     }
-    if (!axis_at(last).known()) {
+    if (!lists_positions(axis_at(last))) {
       x = resized_at_run_time(lo, plan, x, last);
       continue;
     }
     const std::vector<Taps> taps = onnx_taps(plan.how, axis_at(last).resampled());
-    x = nearest ? by_gather(lo, x, taps, last) : weighted(lo, x, taps, axis_at(last).in, last);
+    x = nearest ? by_gather(lo, x, taps, last) : weighted(lo, x, taps, last);
   }
   return x;
 }

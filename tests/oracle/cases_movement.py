@@ -490,6 +490,13 @@ case("pad/reflect_beyond", "float[2,3] x", 'y = Pad<mode="reflect">(x, p)', {"p"
 case("pad/wrap_beyond", "float[2,3] x", 'y = Pad<mode="wrap">(x, p)', {"p": i64(0, 3, 0, 2)}, opset=19)
 case("pad/edge_negative", "float[5,6] x", 'y = Pad<mode="edge">(x, p)', {"p": i64(-1, 2, 3, -2)})
 case("pad/reflect_negative", "float[5,6] x", 'y = Pad<mode="reflect">(x, p)', {"p": i64(-1, 2, 2, -2)})
+# The border of a long axis is gathered alone.
+for mode in ("reflect", "edge", "wrap"):
+    case(f"pad/long_{mode}", "float[3,5000] x", f'y = Pad<mode="{mode}">(x, p)', {"p": i64(1, 7, 0, 5)}, opset=19)
+case("pad/long_at_the_end", "int64[3,5000,2] x", 'y = Pad<mode="reflect">(x, p)', {"p": i64(0, 0, 0, 0, 9, 0)})
+case("pad/long_beyond", "float[2,5000] x", 'y = Pad<mode="wrap">(x, p)', {"p": i64(0, 9000, 0, 3)}, opset=19)
+case("pad/long_negative", "float[2,5000] x", 'y = Pad<mode="edge">(x, p)', {"p": i64(0, -3, 0, 7)})
+case("pad/edge_of_millions", "float[1,2000000] x", 'y = Pad<mode="edge">(x, p)', {"p": i64(0, 2, 0, 3)})
 case("pad/int64_value", "int64[3,4] x", "y = Pad(x, p, v)", {"p": i64(1, 0, 2, 3), "v": np.int64(-9)})
 case(
     "expand/run_time",

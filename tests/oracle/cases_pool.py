@@ -411,3 +411,8 @@ for operator in ("AveragePool", "MaxPool"):
         "kernel_shape=[5,3], strides=[2,2]",
         outputs="float[2,3,0,4] y",
     )
+
+# More windows than are listed in memory.
+pool("AveragePool", "long_axis", (1, 2, 500001), "kernel_shape=[5], strides=[2], pads=[2,2]")
+pool("AveragePool", "long_axis_dilated", (1, 2, 300001), "kernel_shape=[4], dilations=[3], pads=[2,3]", opset=19)
+pool("MaxPool", "long_axis_dilated", (1, 2, 400001), "kernel_shape=[3], dilations=[2], pads=[2,1]")

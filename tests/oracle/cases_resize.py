@@ -362,6 +362,63 @@ for name, attributes in (
             )
         )
 
+# Many taps: products of blocks of the axis.
+for name, dims, sizes, attributes in (
+    ("last", "1,3,5,2500", (1, 3, 5, 224), 'mode="linear", antialias=1'),
+    ("cubic", "1,3,5,4000", (1, 3, 5, 224), 'mode="cubic", antialias=1'),
+    ("exclude_outside", "1,3,5,2500", (1, 3, 5, 224), 'mode="cubic", antialias=1, exclude_outside=1'),
+    ("height", "1,3,2500,6", (1, 3, 224, 6), 'mode="linear", antialias=1'),
+    ("depth", "1,2,2500,3,4", (1, 2, 224, 3, 4), 'mode="linear", antialias=1'),
+):
+    CASES.append(
+        Case(
+            f"resize/many_taps_{name}",
+            f"float[{dims}] x",
+            f"y = Resize<{attributes}>(x, , , sizes)",
+            {"sizes": i64(*sizes)},
+            opset=19,
+        )
+    )
+
+CASES.append(
+    Case(
+        "resize/many_taps_of_any_batch",
+        "float[N,3,2500,6] x",
+        'y = Resize<mode="linear", antialias=1, axes=[2]>(x, , , sizes)',
+        {"sizes": i64(224)},
+        opset=19,
+        outputs="float[N,3,224,6] y",
+        shapes={"x": (2, 3, 2500, 6)},
+    )
+)
+
+# Axes whose positions are too many for a list in memory: a kernel that agrees, or positions that recipes compute.
+FLOOR = 'mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"'
+for name, dims, attributes, scales in (
+    ("nearest_up", "1,3,400", FLOOR, (1, 1, 300)),
+    ("nearest_image", "1,2,5,70001", FLOOR, (1, 1, 2, 3)),
+    ("nearest_down", "1,3,90000", 'mode="nearest"', (1, 1, 1 / 300)),
+    ("nearest_odd", "1,3,70001", 'mode="nearest"', (1, 1, 1.7)),
+    ("nearest_scale_beside_2", "1,3,100000", FLOOR, (1, 1, 2.000003)),
+    ("linear_up", "1,3,400", 'mode="linear"', (1, 1, 300)),
+    ("linear_down", "1,3,120000", 'mode="linear"', (1, 1, 1 / 300)),
+    ("linear_half", "1,1,1000000", 'mode="linear"', (1, 1, 0.5)),
+    ("linear_scale_beside_2", "1,3,100000", 'mode="linear"', (1, 1, 2.000003)),
+    ("cubic_up", "1,2,3,400", 'mode="cubic"', (1, 1, 2, 200)),
+):
+    CASES.append(
+        Case(
+            f"resize/long_list_{name}",
+            f"float[{dims}] x",
+            f"y = Resize<{attributes}>(x, , scales)",
+            {"scales": f32(*scales)},
+            opset=19,
+        )
+    )
+CASES.append(
+    Case("upsample/long_list", "float[1,3,400] x", 'y = Upsample<mode="nearest">(x, k)', {"k": f32(1, 1, 300)}, opset=9)
+)
+
 
 # ---- The same with operands that are inputs of the model ----
 

@@ -465,6 +465,22 @@ CASES += [
         {"a": np.float32(-0.7), "b": np.float32(33.1), "d": np.float32(1.3)},
         outputs="float[A] y",
     ),
+    *(  # more elements than a file stores; RANGE counts in f32, where 1.9 goes into the second one less often
+        Case(
+            f"range/long_{name}",
+            "float x",
+            "r = Range(a, b, d) q = Cast<to=1>(r) y = Mul(x, q)",
+            {key: dtype(number) for key, number in zip("abd", numbers, strict=True)},
+            outputs="float[A] y",
+        )
+        for name, dtype, numbers in [
+            ("float", np.float32, (0, 100000, 1)),
+            ("float_count", np.float32, (0.9, 131973, 1.9)),
+            ("float_backwards", np.float32, (70000.5, -30000, -0.75)),
+            ("float64", np.float64, (100000, 0, -1)),
+            ("float64_fractions", np.float64, (0, 1, 1e-5)),
+        ]
+    ),
     Case(
         "range/up_to_a_difference_below_0",
         "float[N] x",
