@@ -268,6 +268,15 @@ Val Builder::reshape(Val x, std::span<const Dim> wanted) {
   return out;
 }
 
+bool Builder::can_reshape_to(std::span<const Dim> wanted) {
+  const bool fits = std::all_of(wanted.begin(), wanted.end(), [](Dim dim) { return dim <= INT32_MAX; });
+  if (!fits) return false;
+  const bool is_empty = std::find(wanted.begin(), wanted.end(), 0) != wanted.end();
+  if (!is_empty && std::count_if(wanted.begin(), wanted.end(), is_symbol) <= 1) return true;
+  return std::all_of(wanted.begin(), wanted.end(),
+                     [&](Dim dim) { return !is_symbol(dim) || has_run_time_dim(*this, dim); });
+}
+
 Val Builder::transpose(Val x, const Perm& perm) {
   if (stream::is_identity(perm)) return x;
   if (OpId p = graph.at(x.id).producer; p >= 0 && graph.op(p).kind == Kind::kTranspose) {

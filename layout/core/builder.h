@@ -148,7 +148,9 @@ class Builder {
   Val reshape(Val x, std::initializer_list<Dim> shape) {
     return reshape(x, std::span<const Dim>(shape.begin(), shape.size()));
   }
-  Val transpose(Val x, const Perm& perm);           // two in a row become one; constants become recipes
+  Val transpose(Val x, const Perm& perm);  // two in a row become one; constants become recipes
+  // Whether reshape() to this shape can be written, with the extents that are known at run time only. Adds nothing.
+  bool can_reshape_to(std::span<const Dim> shape);
   Val squeeze(Val x, std::span<const int> axes);    // a reshape
   Val unsqueeze(Val x, std::span<const int> axes);  // axes of the result; a reshape
   Val lift(Val x, int rank);                        // leading 1s up to `rank`
@@ -277,5 +279,7 @@ class Builder {
 // the shape of `of`, if that is given and has it, rather than from other values' than the graph's inputs.
 // run_time_dims.cc
 Val run_time_dim(Builder& b, Dim dim, Val of = {});
+// Whether run_time_dim finds it. Adds nothing.
+bool has_run_time_dim(Builder& b, Dim dim);
 
 }  // namespace lowtide::core

@@ -115,6 +115,10 @@ class Formula {
   bool is_told(Dim wanted) {
     if (!is_symbol(wanted)) return fits(wanted);
     if (before(wanted) || inputs_have(b_.graph, wanted)) return true;
+    return parts_are_told(wanted) || (from_ == From::kValues && values_have(wanted));
+  }
+
+  bool parts_are_told(Dim wanted) {
     if (auto made = b_.graph.symbols.made(wanted)) return tells(made->a) && tells(made->b);
     const std::vector<Symbols::Term> terms = b_.graph.symbols.terms(wanted);
     if (is_atom(terms)) return false;
@@ -158,10 +162,20 @@ class Formula {
     for (const auto& found_in : {axis_of, among_contents})
       for (size_t v = 0; v < count; ++v) {
         const auto id = static_cast<ValueId>(v);
-        if (!is_computed(b_.graph, b_.graph.at(id)) || !has(b_.graph.at(id), dim) || is_behind(id)) continue;
+        if (!can_tell(id, dim)) continue;
         if (Val found = found_in(b_, id, dim)) return found;
       }
     return {};
+  }
+
+  bool values_have(Dim dim) {
+    for (size_t v = 0; v < b_.graph.values.size(); ++v)
+      if (can_tell(static_cast<ValueId>(v), dim)) return true;
+    return false;
+  }
+
+  bool can_tell(ValueId id, Dim dim) {
+    return is_computed(b_.graph, b_.graph.at(id)) && has(b_.graph.at(id), dim) && !is_behind(id);
   }
 
   bool is_behind(ValueId id) {
@@ -231,5 +245,7 @@ Val run_time_dim(Builder& b, Dim dim, Val of) {
     if (Val found = axis_of(b, of.id, dim)) return found;
   return Formula(b, Formula::From::kValues).dim(dim);
 }
+
+bool has_run_time_dim(Builder& b, Dim dim) { return Formula(b, Formula::From::kValues).tells(dim); }
 
 }  // namespace lowtide::core

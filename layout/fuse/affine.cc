@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folds a per-channel scale and shift into the weights of the ops after it, for example the gamma and beta of a layer
-// normalisation that feeds only fully connected layers and convolutions. (scale.cc folds into the op before.)
+// Folds a scale and a shift, of each channel or of all, into the weights of the ops after them, for example the gamma
+// and beta of a layer normalisation that feeds only fully connected layers and convolutions, or the mean and deviation
+// of an image. (scale.cc folds into the op before.)
 //
 //     W (gamma * x + beta) + b  =  (W gamma) x + (W beta + b)
 //
@@ -8,6 +9,8 @@
 // x + beta may be small where x and beta are large: W x + W beta would have lost its digits.
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <optional>
 
 #include "layout/core/builtin.h"
 #include "layout/fuse/magnitudes.h"
@@ -20,15 +23,44 @@ using stream::Binary;
 using stream::RecipeRef;
 namespace recipe = stream::recipe;
 
-// The constant as one element for each index of the last axis of `shape`; null when it varies along another axis.
-RecipeRef per_channel(Rewriter& rewriter, ValueId constant, const core::Shape& shape) {
-  const core::Value& value = rewriter.value(constant);
-  if (!rewriter.is_foldable(constant) || shape.empty() || value.rank() > static_cast<int>(shape.size()) ||
-      value.rank() == 0)
-    return nullptr;
-  if (value.shape.back() != shape.back() || static_cast<core::Dim>(value.constant->elements()) != shape.back())
-    return nullptr;
-  return recipe::reshape(value.constant, {shape.back()});
+// x + beta is in the range of the weights behind it, and may have only the few last digits of a large beta: those of
+// pixels less 1000 are 2^-14 apart, and W x is rounded 2^10 times as coarsely as W (x + beta). With this shift no more
+// than 6 of the 24 bits are lost. (fuse_shift() adds to what a layer has rounded already: kOrdinaryShift.)
+constexpr double kMostForwardShift = 0x1p6;
+// How many RESHAPEs and TRANSPOSEs one behind the other are looked through: each is a call inside the call before.
+constexpr int kMostMovesBetween = 64;
+
+// Where the elements of a constant belong: at the indices of one axis, or, of a single one, everywhere.
+struct Channels {
+  std::optional<size_t> axis;
+  core::Dim count = 1;
+};
+
+// The channels of `shape` that a constant broadcast to it has one element for.
+std::optional<Channels> channels_of(const core::Shape& constant, const core::Shape& shape) {
+  if (constant.size() > shape.size()) return std::nullopt;
+  Channels channels;
+  for (size_t i = 0, from = shape.size() - constant.size(); i < constant.size(); ++i) {
+    if (constant[i] == 1) continue;
+    if (channels.axis || constant[i] != shape[from + i]) return std::nullopt;
+    channels = {from + i, constant[i]};
+  }
+  return channels;
+}
+
+// The channels behind a RESHAPE that keeps the last axis or a TRANSPOSE; nullopt behind other ops.
+std::optional<Channels> channels_behind(Rewriter& rewriter, const Op& op, Channels channels) {
+  if (op.kind != Kind::kReshape && op.kind != Kind::kTranspose) return std::nullopt;
+  if (!channels.axis) return channels;
+  const core::Shape &in = rewriter.value(op.inputs[0]).shape, &out = rewriter.value(op.outputs[0]).shape;
+  if (op.kind == Kind::kReshape) {
+    if (*channels.axis + 1 != in.size() || out.empty() || out.back() != channels.count) return std::nullopt;
+    return Channels{out.size() - 1, channels.count};
+  }
+  const auto perm = rewriter.graph.ints(op.inputs[1]);
+  if (!perm) return std::nullopt;
+  const auto at = std::find(perm->begin(), perm->end(), static_cast<int64_t>(*channels.axis));
+  return Channels{static_cast<size_t>(at - perm->begin()), channels.count};
 }
 
 // An op that can fold the channels into its weights.
@@ -37,35 +69,40 @@ struct FoldTarget {
   const core::Weights& where;
 };
 
-// All uses of a value, also through reshapes that keep the last axis; empty when one of them cannot fold it.
-bool collect_fold_targets(Rewriter& rewriter, ValueId id, bool shifted, std::vector<FoldTarget>& targets) {
+bool can_fold_into(Rewriter& rewriter, const Op& op, Channels channels, bool shifted) {
+  const bool full = op.kind == Kind::kFullyConnected, conv = op.kind == Kind::kConv2d;
+  if (!full && !conv) return false;
+  const core::Weights& where = *core::weights_of(op.kind);
+  if (!rewriter.is_foldable(op.inputs[where.weights])) return false;
+  const core::Value& weights = rewriter.value(op.inputs[where.weights]);
+  if (weights.dtype != core::DType::kFloat32 || weights.quantization) return false;
+  if (channels.axis &&
+      (*channels.axis + 1 != rewriter.value(op.inputs[0]).shape.size() || weights.shape.back() != channels.count))
+    return false;
+  if (rewriter.uses(op.inputs[where.weights]) != 1 && weights.constant->elements() > stream::kSmallElements)
+    return false;
+  if (!shifted) return true;
+  if (conv && std::get<core::Conv2dOptions>(op.options).padding == core::Padding::kSame &&
+      (weights.shape[1] != 1 || weights.shape[2] != 1))
+    return false;
+  return !core::has_input(op, where.bias) || rewriter.is_foldable(op.inputs[where.bias]);
+}
+
+// All uses of a value, also through RESHAPEs and TRANSPOSEs; false when one of them cannot fold it.
+bool collect_fold_targets(Rewriter& rewriter, ValueId id, Channels channels, bool shifted,
+                          std::vector<FoldTarget>& targets, int moves = 0) {
   if (rewriter.uses(id) != static_cast<int>(rewriter.users(id).size())) return false;  // a graph output
-  const core::Dim channels = rewriter.value(id).shape.back();
   for (OpId user : rewriter.users(id)) {
     const Op& op = rewriter.op(user);
     if (op.inputs[0] != id || std::count(op.inputs.begin(), op.inputs.end(), id) != 1) return false;
-    if (op.kind == Kind::kReshape) {
-      if (rewriter.value(op.outputs[0]).rank() == 0 || rewriter.value(op.outputs[0]).shape.back() != channels)
+    if (const auto behind = channels_behind(rewriter, op, channels)) {
+      if (moves == kMostMovesBetween ||
+          !collect_fold_targets(rewriter, op.outputs[0], *behind, shifted, targets, moves + 1))
         return false;
-      if (!collect_fold_targets(rewriter, op.outputs[0], shifted, targets)) return false;
       continue;
     }
-    const bool full = op.kind == Kind::kFullyConnected, conv = op.kind == Kind::kConv2d;
-    if (!full && !conv) return false;
-    const core::Weights& where = *core::weights_of(op.kind);
-    if (!rewriter.is_foldable(op.inputs[where.weights])) return false;
-    const core::Value& weights = rewriter.value(op.inputs[where.weights]);
-    if (weights.dtype != core::DType::kFloat32 || weights.quantization || weights.shape.back() != channels)
-      return false;
-    if (rewriter.uses(op.inputs[where.weights]) != 1 && weights.constant->elements() > stream::kSmallElements)
-      return false;
-    if (shifted) {
-      if (conv && std::get<core::Conv2dOptions>(op.options).padding == core::Padding::kSame &&
-          (weights.shape[1] != 1 || weights.shape[2] != 1))
-        return false;
-      if (core::has_input(op, where.bias) && !rewriter.is_foldable(op.inputs[where.bias])) return false;
-    }
-    targets.push_back({user, where});
+    if (!can_fold_into(rewriter, op, channels, shifted)) return false;
+    targets.push_back({user, *core::weights_of(op.kind)});
   }
   return true;
 }
@@ -94,15 +131,19 @@ struct Site {
 std::optional<Site> match(Rewriter& rewriter, OpId id, bool shifted) {
   const Op& op = rewriter.op(id);
   if (core::fused_activation(op) != core::Activation::kNone) return std::nullopt;
+  const bool commutes = op.kind == Kind::kMul || op.kind == Kind::kAdd;
   for (size_t side : {size_t{0}, size_t{1}}) {
     if (rewriter.is_foldable(op.inputs[side]) || !rewriter.is_foldable(op.inputs[1 - side])) continue;
+    if (side == 1 && !commutes) return std::nullopt;
     Site site{op.inputs[side], op.inputs[1 - side], nullptr, {}};
     const core::Value& in = rewriter.value(site.data);
     if (in.dtype != core::DType::kFloat32 || in.shape != rewriter.value(op.outputs[0]).shape) return std::nullopt;
-    site.channels = per_channel(rewriter, op.inputs[1 - side], in.shape);
-    if (!keeps_range(rewriter, site.data)) return std::nullopt;
-    if (!site.channels || !collect_fold_targets(rewriter, op.outputs[0], shifted, site.targets) || site.targets.empty())
+    const core::Value& constant = rewriter.value(site.constant);
+    const auto channels = channels_of(constant.shape, in.shape);
+    if (!channels || !keeps_range(rewriter, site.data)) return std::nullopt;
+    if (!collect_fold_targets(rewriter, op.outputs[0], *channels, shifted, site.targets) || site.targets.empty())
       return std::nullopt;
+    site.channels = recipe::reshape(constant.constant, {channels->count});
     return site;
   }
   return std::nullopt;
@@ -122,11 +163,12 @@ void set_constant(Rewriter& rewriter, OpId id, size_t slot, RecipeRef made, std:
   rewriter.set_input(id, slot, value);
 }
 
-// A value and its reshapes.
+// A value and what is moved of it.
 void forget_scaled_names(Rewriter& rewriter, ValueId id) {
   rewriter.graph.at(id).name.clear();
   for (const OpId user : rewriter.users(id))
-    if (rewriter.op(user).kind == Kind::kReshape) forget_scaled_names(rewriter, rewriter.op(user).outputs[0]);
+    if (rewriter.op(user).kind == Kind::kReshape || rewriter.op(user).kind == Kind::kTranspose)
+      forget_scaled_names(rewriter, rewriter.op(user).outputs[0]);
 }
 
 // The op's uses read its data instead, which is another value: it does not get the name.
@@ -139,16 +181,20 @@ void bypass(Rewriter& rewriter, OpId id, const Site& site) {
 bool scale_into_next(Rewriter& rewriter, OpId id) {
   auto site = match(rewriter, id, false);
   const auto sizes = site ? magnitudes_of(rewriter, site->constant) : std::nullopt;
-  if (!sizes || !std::all_of(site->targets.begin(), site->targets.end(), [&](const FoldTarget& target) {
-        return can_multiply(rewriter, rewriter.op(target.op).inputs[target.where.weights], sizes->most);
+  if (!sizes) return false;
+  const bool divides = rewriter.op(id).kind == Kind::kDiv;
+  if (divides && !(sizes->least > 0 && std::isfinite(sizes->most))) return false;
+  const double factor = divides ? 1 / sizes->least : sizes->most;
+  if (!std::all_of(site->targets.begin(), site->targets.end(), [&](const FoldTarget& target) {
+        return can_multiply(rewriter, rewriter.op(target.op).inputs[target.where.weights], factor);
       }))
     return false;
   for (const FoldTarget& target : site->targets) {
     const core::Value weights = rewriter.value(rewriter.op(target.op).inputs[target.where.weights]);
-    set_constant(
-        rewriter, target.op, target.where.weights,
-        recipe::binary(Binary::kMul, weights.constant, broadcast_along_axis(site->channels, target, weights.rank())),
-        weights.name);
+    set_constant(rewriter, target.op, target.where.weights,
+                 recipe::binary(divides ? Binary::kDiv : Binary::kMul, weights.constant,
+                                broadcast_along_axis(site->channels, target, weights.rank())),
+                 weights.name);
   }
   bypass(rewriter, id, *site);
   return true;
@@ -165,10 +211,11 @@ bool can_shift(Rewriter& rewriter, const FoldTarget& target, double shift) {
 bool shift_into_next(Rewriter& rewriter, OpId id) {
   auto site = match(rewriter, id, true);
   const auto sizes = site ? magnitudes_of(rewriter, site->constant) : std::nullopt;
-  if (!sizes || !(sizes->most <= kOrdinaryShift) ||
+  if (!sizes || !(sizes->most <= kMostForwardShift) ||
       !std::all_of(site->targets.begin(), site->targets.end(),
                    [&](const FoldTarget& target) { return can_shift(rewriter, target, sizes->most); }))
     return false;
+  const bool subtracts = rewriter.op(id).kind == Kind::kSub;
   for (const FoldTarget& target : site->targets) {
     const Op& op = rewriter.op(target.op);
     const core::Value weights = rewriter.value(op.inputs[target.where.weights]);
@@ -180,6 +227,7 @@ bool shift_into_next(Rewriter& rewriter, OpId id) {
     const core::Dim outputs = weights.shape[static_cast<size_t>(*target.where.output_axis)];
     RecipeRef sum = recipe::reshape(recipe::reduce(stream::Reduction::kSum, shifted, axes), {outputs});
     const bool has_bias = core::has_input(op, target.where.bias);
+    if (subtracts) sum = recipe::binary(Binary::kMul, sum, recipe::floats(std::array{-1.0f}, {1}));
     if (has_bias) sum = recipe::binary(Binary::kAdd, rewriter.value(op.inputs[target.where.bias]).constant, sum);
     set_constant(rewriter, target.op, target.where.bias, std::move(sum), {});
   }
@@ -187,7 +235,8 @@ bool shift_into_next(Rewriter& rewriter, OpId id) {
   return true;
 }
 
-constexpr std::array kAffineRules = {FuseRule{Kind::kAdd, shift_into_next}, FuseRule{Kind::kMul, scale_into_next}};
+constexpr std::array kAffineRules = {FuseRule{Kind::kAdd, shift_into_next}, FuseRule{Kind::kSub, shift_into_next},
+                                     FuseRule{Kind::kMul, scale_into_next}, FuseRule{Kind::kDiv, scale_into_next}};
 
 }  // namespace
 

@@ -61,10 +61,13 @@ bool share_heads(Rewriter& rewriter, OpId id) {
   const Shape shared = with_heads(k, k[heads + 1]);
   if (symbols.product(std::span(shared).first(heads + 1)) != keys->before) return false;
   const Dim rows = symbols.product(std::array{keys->times, q[heads + 1]});
-  rewriter.b.origin = op.origin;
+  const Shape joined = with_heads(q, rows);
   core::Builder& b = rewriter.b;
-  const Val product = b.op(
-      Kind::kBatchMatmul, {b.reshape({op.inputs[0]}, with_heads(q, rows)), b.reshape({keys->source}, shared)}, options);
+  for (const Shape* shape : {&joined, &shared, &result})
+    if (!b.can_reshape_to(*shape)) return false;
+  b.origin = op.origin;
+  const Val product =
+      b.op(Kind::kBatchMatmul, {b.reshape({op.inputs[0]}, joined), b.reshape({keys->source}, shared)}, options);
   const Val made = b.reshape(product, result);
   rewriter.note_new_ops();
   rewriter.replace(op.outputs[0], made.id);

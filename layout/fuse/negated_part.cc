@@ -53,12 +53,14 @@ std::optional<NegatedParts> negated_parts(Rewriter& rewriter, OpId id) {
   return found;
 }
 
+// A table with other uses would be stored twice: all of its products, those of queries and of keys in each layer, are
+// rewritten together, at the last of them. If each of n products looked at all of them, it would be n * n looks.
 bool negate_table(Rewriter& rewriter, OpId id) {
+  const std::vector<ValueId>& inputs = rewriter.op(id).inputs;
+  const ValueId table = inputs[rewriter.is_foldable(inputs[0]) ? 0 : 1];
+  if (!rewriter.is_foldable(table) || rewriter.users(table).back() != id) return false;
   const auto found = negated_parts(rewriter, id);
   if (!found) return false;
-  const ValueId table = rewriter.op(id).inputs[found->constant_slot];
-  // A table with other uses would be stored twice: all of its products, those of queries and of keys in each layer, are
-  // rewritten together.
   std::vector<std::pair<OpId, NegatedParts>> products;
   for (OpId user : rewriter.users(table)) {
     auto other = negated_parts(rewriter, user);

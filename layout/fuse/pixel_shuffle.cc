@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replaces a pixel shuffle written as RESHAPE, TRANSPOSE, RESHAPE by DEPTH_TO_SPACE.
+// Replaces a pixel shuffle written as RESHAPE, TRANSPOSE, RESHAPE by DEPTH_TO_SPACE, and removes a GATHER that permutes
+// channels, as in front of a DEPTH_TO_SPACE.
 //
 // DEPTH_TO_SPACE has the channel order (row, column, channel); exporters use any order, PyTorch and DUC (channel, row,
 // column). The difference is a permutation of channels, which is folded into the weights of the convolutions that make
-// them; where that is not possible, the three ops stay.
+// them; where that is not possible, the ops stay.
 #include <algorithm>
 #include <array>
 
@@ -17,12 +18,15 @@ namespace {
 using Indices = std::vector<int64_t>;
 namespace recipe = stream::recipe;
 
+// How many elementwise ops one behind the other are looked through: each is a call inside the call for the next.
+constexpr int kMostLevels = 64;
+
 // Permutes the last axis of a value by changing its producer: the new channel k is the old channel indices[k].
 class ChannelPermutation {
  public:
   ChannelPermutation(Rewriter& rewriter, const Indices& indices) : rewriter_(rewriter), indices_(indices) {}
 
-  bool possible(ValueId id) const {
+  bool possible(ValueId id, int level = 0) const {
     if (rewriter_.is_foldable(id)) return rewriter_.value(id).shape.back() == static_cast<core::Dim>(indices_.size());
     const OpId producer = rewriter_.producer(id);
     if (producer < 0 || rewriter_.uses(id) != 1 || rewriter_.value(id).quantization) return false;
@@ -33,9 +37,9 @@ class ChannelPermutation {
       if (!has_bias(op, *where)) return true;
       return rewriter_.is_foldable(op.inputs[where->bias]) && rewriter_.value(op.inputs[where->bias]).rank() == 1;
     }
-    if (!core::builtin(op.kind).is_elementwise()) return false;
+    if (!core::builtin(op.kind).is_elementwise() || level == kMostLevels) return false;
     return std::all_of(op.inputs.begin(), op.inputs.end(),
-                       [&](ValueId in) { return !spans_channels(in) || possible(in); });
+                       [&](ValueId in) { return !spans_channels(in) || possible(in, level + 1); });
   }
 
   void apply(ValueId id) {
@@ -139,7 +143,36 @@ bool pixel_shuffle(Rewriter& rewriter, OpId id) {
   return true;
 }
 
-constexpr std::array kPixelShuffleRules = {FuseRule{Kind::kReshape, pixel_shuffle}};
+// The indices of a GATHER that has each element of the last axis once; nullopt for other ones.
+std::optional<Indices> permuted_channels(Rewriter& rewriter, const Op& op) {
+  const core::Shape& in = rewriter.value(op.inputs[0]).shape;
+  const auto& options = std::get<core::GatherOptions>(op.options);
+  if (in.empty() || options.batch_dims != 0 || options.axis + 1 != static_cast<int>(in.size())) return std::nullopt;
+  if (rewriter.value(op.inputs[1]).rank() != 1) return std::nullopt;
+  auto indices = rewriter.graph.ints(op.inputs[1]);
+  if (!indices || static_cast<core::Dim>(indices->size()) != in.back()) return std::nullopt;
+  Indices sorted = *indices;
+  std::sort(sorted.begin(), sorted.end());
+  for (size_t i = 0; i < sorted.size(); ++i)
+    if (sorted[i] != static_cast<int64_t>(i)) return std::nullopt;
+  return indices;
+}
+
+// The permutation of DepthToSpace's mode CRD, for example, in front of a DEPTH_TO_SPACE.
+bool permute_producer(Rewriter& rewriter, OpId id) {
+  const Op& op = rewriter.op(id);
+  const ValueId source = op.inputs[0], result = op.outputs[0];
+  const auto indices = permuted_channels(rewriter, op);
+  if (!indices || rewriter.value(source).is_constant()) return false;
+  ChannelPermutation permutation(rewriter, *indices);
+  if (!permutation.possible(source)) return false;
+  permutation.apply(source);
+  rewriter.replace(result, source);
+  return true;
+}
+
+constexpr std::array kPixelShuffleRules = {FuseRule{Kind::kReshape, pixel_shuffle},
+                                           FuseRule{Kind::kGather, permute_producer}};
 
 }  // namespace
 

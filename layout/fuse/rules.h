@@ -38,7 +38,7 @@ std::span<const FuseRule> repeat_rules();           // repeat.cc: redundant broa
 std::span<const FuseRule> scale_rules();            // scale.cc: MUL, DIV, ADD, SUB by constants into weights and biases
 std::span<const FuseRule> scale_upwards_rules();    // scale_upwards.cc: factors of all elements, up to constants
 std::span<const FuseRule> small_factor_rules();     // small_factor.cc: factors smaller than what they scale, first
-std::span<const FuseRule> affine_rules();           // affine.cc: MUL and ADD by constants into the weights after them
+std::span<const FuseRule> affine_rules();           // affine.cc: the same into the weights after them
 std::span<const FuseRule> nan_guard_rules();        // nan_guard.cc: of a softmax that cannot be NaN
 std::span<const FuseRule> reciprocal_root_rules();  // reciprocal_root.cc: RSQRT
 std::span<const FuseRule> negated_part_rules();     // negated_part.cc: a NEG before a product with a table

@@ -105,6 +105,7 @@ void set_bias(Rewriter& rewriter, OpId producer, const core::Weights& where, Rec
   rewriter.set_input(producer, where.bias, made);
 }
 
+// The producer's result, maybe behind RESHAPEs, takes the place of the op's.
 void remove_scale(Rewriter& rewriter, OpId id, const ScaleSite& site) {
   const Op& op = rewriter.op(id);
   const ValueId out = op.outputs[0];
@@ -164,8 +165,39 @@ bool fuse_shift(Rewriter& rewriter, OpId id) {
   return true;
 }
 
-constexpr std::array kScaleRules = {FuseRule{Kind::kMul, fuse_scale}, FuseRule{Kind::kDiv, fuse_scale},
-                                    FuseRule{Kind::kAdd, fuse_shift}, FuseRule{Kind::kSub, fuse_shift}};
+// (V x + W y) + constant  =  (V x + constant) + W y
+bool shift_one_operand(Rewriter& rewriter, OpId id) {
+  const Op op = rewriter.op(id);
+  const ValueId data = op.inputs[rewriter.is_foldable(op.inputs[0]) ? 1 : 0];
+  const ValueId constant = op.inputs[data == op.inputs[0] ? 1 : 0];
+  const bool subtracts = op.kind == Kind::kSub;
+  const OpId sum = rewriter.sole_producer(data, Kind::kAdd);
+  // What the layer gives then has another range than the value of that name.
+  if (sum < 0 || (subtracts && data != op.inputs[0]) || rewriter.graph.kept_ranges) return false;
+  const core::Value& summed = rewriter.value(data);
+  if (core::fused_activation(rewriter.op(sum)) != Activation::kNone || summed.dtype != core::DType::kFloat32 ||
+      summed.quantization || rewriter.value(op.outputs[0]).shape != summed.shape)
+    return false;
+  const RecipeRef channels = scale_per_channel(rewriter, constant, summed.shape, false);
+  // W y may be what takes a large constant away again.
+  if (!channels || !(magnitudes_of(rewriter, constant)->most <= kOrdinaryShift)) return false;
+  for (const ValueId operand : rewriter.op(sum).inputs) {
+    const OpId layer = rewriter.producer(operand);
+    const core::Weights* where = layer < 0 ? nullptr : scalable_weights(rewriter.op(layer));
+    if (!where || rewriter.uses(operand) != 1 || rewriter.value(operand).shape != summed.shape) continue;
+    const RecipeRef bias = bias_of(rewriter, rewriter.op(layer), *where, channels->dims[0]);
+    if (!bias) continue;
+    set_bias(rewriter, layer, *where, recipe::binary(subtracts ? Binary::kSub : Binary::kAdd, bias, channels));
+    rewriter.graph.at(operand).name.clear();
+    remove_scale(rewriter, id, {.producer = sum, .data = data});
+    return true;
+  }
+  return false;
+}
+
+constexpr std::array kScaleRules = {FuseRule{Kind::kMul, fuse_scale},        FuseRule{Kind::kDiv, fuse_scale},
+                                    FuseRule{Kind::kAdd, fuse_shift},        FuseRule{Kind::kSub, fuse_shift},
+                                    FuseRule{Kind::kAdd, shift_one_operand}, FuseRule{Kind::kSub, shift_one_operand}};
 
 }  // namespace
 

@@ -218,6 +218,27 @@ GROUPED = [
             "shape": i64(2, 3, 2, 4, 5),
         },
     ),
+    # In a branch, where the rows of four heads cannot be counted: queries of two prompts.
+    Case(
+        "fuse/grouped_queries_in_a_branch",
+        "float[B,6,S,5] p, float[B,6,T,5] o, float[B,3,4,5] k, bool c",
+        """q = Concat<axis=2>(p, o)
+           y = If(c) <then_branch = g () => (float[B,6,M,4] a) {
+               u = Unsqueeze(k, axis) e = Expand(u, shape) r = Reshape(e, heads)
+               t = Transpose<perm=[0,1,3,2]>(r) a = MatMul(q, t) },
+           else_branch = h () => (float[B,6,M,4] d) {
+               f = Slice(q, first, width, last) d = Neg(f) }>""",
+        {
+            "axis": i64(2),
+            "shape": i64(1, 1, 2, 1, 1),
+            "heads": i64(-1, 6, 4, 5),
+            "first": i64(0),
+            "width": i64(4),
+            "last": i64(3),
+        },
+        shapes={"B": 2, "S": 3, "T": 7},
+        outputs="float[B,6,M,4] y",
+    ),
     shared("seen", "float[2,3,4,5]", (2, 3, 2, 4, 5), (2, 6, 4, 5), SCORES, outputs="y, r"),
 ]
 

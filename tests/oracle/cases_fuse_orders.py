@@ -29,6 +29,12 @@ SHUFFLE = [
     shuffle("pytorch", "[0,1,4,2,5,3]", (1, 3, 2, 2, 4, 6), (1, 3, 8, 12)),
     # A bias of as many channels as are known at run time only.
     Case(
+        "fuse/shuffle_as_depth_to_space",
+        "float[1,3,5,7] x",
+        'c = Conv(x, v, b) r = Relu(c) y = DepthToSpace<blocksize=2, mode="CRD">(r)',
+        {"v": (12, 3, 2, 2), "b": (12,)},
+    ),
+    Case(
         "fuse/shuffle_bias_at_run_time",
         "float[1,2,3,5] x, float[C] b",
         "m = MatMul(x, w) a = Add(m, b) p = Reshape(a, r) t = Transpose<perm=[0,1,4,2,5,3]>(p) y = Reshape(t, s)",

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
 #include "tests/layout/fuse/fusing.h"
 
 namespace lowtide::layout {
@@ -37,6 +39,40 @@ TEST_F(AffineRules, AnOffsetDoesNotMoveAcrossPadding) {
   EXPECT_EQ(fused(conv(b.mul(x, counted({3})), 4, 3, same)), (Kinds{{Kind::kConv2d, 1}}));
   EXPECT_EQ(fused(conv(b.add(x, counted({3})), 4, 3)), (Kinds{{Kind::kConv2d, 1}}));
   EXPECT_EQ(fused(conv(b.add(x, counted({3})), 4, 1, same)), (Kinds{{Kind::kConv2d, 1}}));
+}
+
+TEST_F(AffineRules, QuotientsDifferencesAndSingleNumbersAreFoldedToo) {
+  Val halves = b.constant(stream::recipe::floats(std::vector<float>{2, 4, 8}, {3}));
+  Val x = b.sub(b.div(input({2, 5, 3}), halves), counted({3}));
+  EXPECT_EQ(fused(b.fully_connected(x, ones({2, 3}), counted({2}), true)), (Kinds{{Kind::kFullyConnected, 1}}));
+  const core::Op& op = only(Kind::kFullyConnected);
+  EXPECT_EQ(numbers(op.inputs[1]), (std::vector<double>{.5, .25, .125, .5, .25, .125}));
+  EXPECT_EQ(numbers(op.inputs[2]), (std::vector<double>{-3, -2}));
+  Val y = b.sub(b.mul(input({2, 5, 3}), 4), 1);
+  EXPECT_EQ(fused(b.fully_connected(y, ones({2, 3}), {}, true)), (Kinds{{Kind::kFullyConnected, 1}}));
+  EXPECT_EQ(numbers(only(Kind::kFullyConnected).inputs[2]), (std::vector<double>{-3, -3}));
+  Val z = b.sub(counted({3}), input({2, 5, 3}));
+  EXPECT_EQ(fused(linear(z, 4)), (Kinds{{Kind::kSub, 1}, {Kind::kFullyConnected, 1}}));
+}
+
+TEST_F(AffineRules, NumbersThatDoNotFitStay) {
+  for (const float divisor : {0.0f, 1e-42f, HUGE_VALF, NAN}) {
+    Val x = b.div(input({2, 3}), b.constant(stream::recipe::floats(std::vector<float>{divisor, 2, 3}, {3})));
+    EXPECT_EQ(fused(linear(x, 4))[Kind::kDiv], 1) << divisor;
+  }
+  EXPECT_EQ(fused(linear(b.add(input({2, 3}), 64), 4))[Kind::kAdd], 0);
+  EXPECT_EQ(fused(linear(b.add(input({2, 3}), 65), 4))[Kind::kAdd], 1);
+}
+
+TEST_F(AffineRules, ChannelsAreFollowedThroughTransposes) {
+  const auto behind = [&](Val x) { return conv(b.transpose(x, kToNhwc), 4, 3); };
+  Val x = input({2, 3, 5, 7});
+  EXPECT_EQ(fused(behind(b.add(b.mul(x, counted({3, 1, 1})), counted({3, 1, 1})))),
+            (Kinds{{Kind::kTranspose, 1}, {Kind::kConv2d, 1}}));
+  EXPECT_EQ(fused(behind(b.mul(x, counted({5, 1}))))[Kind::kMul], 1);
+  Val padded = b.mul(b.sub(x, counted({3, 1, 1})), counted({3, 1, 1}));
+  EXPECT_EQ(fused(conv(b.transpose(padded, kToNhwc), 4, 3, {.padding = core::Padding::kSame})),
+            (Kinds{{Kind::kSub, 1}, {Kind::kTranspose, 1}, {Kind::kConv2d, 1}}));
 }
 
 TEST_F(AffineRules, GroupedWeightsDoNotFoldThem) {

@@ -36,6 +36,21 @@ TEST_F(PixelShuffle, MovesAcrossElementwiseOpsAndTheirConstants) {
   EXPECT_EQ(numbers(only(Kind::kMul).inputs[1]), (std::vector<double>{0, 4, 1, 5, 2, 6, 3, 7}));
 }
 
+TEST_F(PixelShuffle, AGatherOfAllChannelsMovesToo) {
+  Val order = b.i32({0, 4, 1, 5, 2, 6, 3, 7});
+  EXPECT_EQ(fused(b.depth_to_space(b.gather(b.relu(made()), order, 3), 2)), found);
+  EXPECT_EQ(numbers(only(Kind::kConv2d).inputs[2]), (std::vector<double>{0, 4, 1, 5, 2, 6, 3, 7}));
+  EXPECT_EQ(fused(b.gather(made(), b.i32({0, 4, 1, 5, 2, 6, 3, 3}), 3))[Kind::kGather], 1);
+  Val v = made();
+  EXPECT_EQ(fused({b.gather(v, order, 3), v})[Kind::kGather], 1);
+}
+
+TEST_F(PixelShuffle, ALongChainIsNotLookedThrough) {
+  Val v = made();
+  for (int i = 0; i < 200'000; ++i) v = b.tanh(v);
+  EXPECT_EQ(fused(pytorch(v))[Kind::kDepthToSpace], 0);
+}
+
 TEST_F(PixelShuffle, StaysIfTheChannelsCannotMove) {
   EXPECT_EQ(fused(pytorch(input({1, 5, 7, 8})))[Kind::kDepthToSpace], 0);
   EXPECT_EQ(fused(pytorch(b.softmax(made())))[Kind::kDepthToSpace], 0);

@@ -108,6 +108,32 @@ TEST_F(ScaleRules, TheAttentionScaleFoldsIntoOneProjection) {
   EXPECT_EQ(sum, 1.5);
 }
 
+struct SumOfLayers : Fusing {
+  Val x = input({2, 5}), first = linear(x, 3), second = linear(x, 3), sum = b.add(first, second);
+  const Kinds found{{Kind::kFullyConnected, 2}, {Kind::kAdd, 1}};
+};
+
+TEST_F(SumOfLayers, TakesABiasIntoOneOfThem) {
+  EXPECT_EQ(fused(b.relu(b.add(sum, counted({3})))), found);
+  EXPECT_EQ(std::get<core::BinaryOptions>(only(Kind::kAdd).options).activation, core::Activation::kRelu);
+  EXPECT_EQ(numbers(only(Kind::kFullyConnected).inputs[2]), (std::vector<double>{1, 2, 3}));
+}
+
+TEST_F(SumOfLayers, TakesADifference) {
+  EXPECT_EQ(fused(b.sub(sum, counted({3}))), found);
+  EXPECT_EQ(numbers(only(Kind::kFullyConnected).inputs[2]), (std::vector<double>{1, 0, -1}));
+}
+
+TEST_F(SumOfLayers, ThatIsSeenKeepsTheBiasBehindIt) {
+  EXPECT_EQ(fused({b.add(sum, counted({3})), sum})[Kind::kAdd], 2);
+}
+
+TEST_F(SumOfLayers, WithAnActivationKeepsTheBiasBehindIt) {
+  EXPECT_EQ(fused(b.add(b.relu(sum), counted({3})))[Kind::kAdd], 2);
+}
+
+TEST_F(SumOfLayers, ThatIsTakenAwayStays) { EXPECT_EQ(fused(b.sub(counted({3}), sum))[Kind::kSub], 1); }
+
 TEST_F(ScaleRules, AProjectionTimesItselfIsNotScaled) {
   Val q = linear(input({2, 4, 6}), 6);
   EXPECT_EQ(fused(b.div(b.batch_matmul(q, q, false, true), 2)),
