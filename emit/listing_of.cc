@@ -271,6 +271,7 @@ Listing listing(const tfl::Model& model) {
     out.facts.emplace_back("weights in " + file.name,
                            fmt::format("{} bytes{}{}", file.bytes, file.problem.empty() ? "" : ", ", file.problem));
   for (const auto& [name, value] : model.metadata) out.facts.emplace_back("metadata " + name, value);
+  for (const std::string& note : model.notes) out.facts.emplace_back("note", note);
   for (const tfl::Subgraph& graph : model.subgraphs)
     if (const std::string note = written_constants(graph); !note.empty())
       out.facts.emplace_back(fmt::format("note on {}", graph.name.empty() ? "the graph" : graph.name), note);

@@ -174,6 +174,7 @@ RaiseResult raise_model(const tfl::Model& model, const RaiseOptions& options, st
   // Operators become core ops as they stand.
   ImportedTflite imported = import_tflite(model, core_model, options.file, result.refused);
   result.notes = options.file.kept.notes(model);
+  result.notes.insert(result.notes.end(), model.notes.begin(), model.notes.end());
   for (std::string& note : imported.notes) result.notes.push_back(std::move(note));
   for (std::string& note : refused_by_litert(model)) result.notes.push_back(std::move(note));
   core::Graph& graph = *core_model.graphs[0];

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Activations of their own. Those that are fused into an op: Raising::give_activated.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <numbers>
 
@@ -34,6 +36,11 @@ void raise_leaky_relu(Raising& r) {
 void raise_prelu(Raising& r) {
   if (r.in(1).rank() > r.in(0).rank() || r.in(0).shape != r.out().shape)
     r.unsupported("the slope is larger than the data");
+  // The kernel for u8 has a slope of u8, and those for i8 and i16 one of i8.
+  const DType data = r.in(0).dtype, slope = r.in(1).dtype, wanted = data == DType::kInt16 ? DType::kInt8 : data;
+  if (r.in(0).quantization ? slope != wanted : r.in(1).quantization.has_value())
+    r.unsupported(fmt::format("a slope of {} for data of {}, which LiteRT's kernel reads as {}", dtype_name(slope),
+                              dtype_name(data), dtype_name(wanted)));
   r.give(r.node("PRelu", {r.real(0), r.real(1)}));
 }
 

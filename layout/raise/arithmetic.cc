@@ -27,12 +27,14 @@ void raise_node(Raising& r) {
 }
 
 // ONNX Runtime's Max and Min have no narrow integers.
-template <const char* kType>
+template <std::string (Raising::*kExtreme)(const std::string&, const std::string&, DType)>
 void raise_extreme(Raising& r) {
   const DType dtype = r.in(0).dtype;
-  if (is_real(r, 0) || stream::bits(dtype) >= 32) return raise_node<kType>(r);
-  const Names inputs = {r.cast(r.stored(0), DType::kInt32), r.cast(r.stored(1), DType::kInt32)};
-  r.give_stored(r.cast(r.node(kType, inputs), dtype));
+  const bool is_taken = is_real(r, 0) || stream::bits(dtype) >= 32;
+  const auto operand = [&](size_t i) { return is_taken ? r.real(i) : r.cast(r.stored(i), DType::kInt32); };
+  const std::string a = operand(0), b = operand(1);
+  if (is_taken) return r.give((r.*kExtreme)(a, b, real_type(r.in(0))));
+  r.give_stored(r.cast((r.*kExtreme)(a, b, DType::kInt32), dtype));
 }
 
 // ONNX Runtime compares no integers of 16 bits; LiteRT compares those without a scale as they are.
@@ -128,9 +130,11 @@ bool is_centred(const core::Quantization& some) {
 }
 
 // LiteRT's kernel negates the integers as they are stored: numbers, where they have one scale and the zero point 0.
+// ONNX Runtime's wraps as it does.
 void raise_negation(Raising& r) {
   const auto &from = r.in(0).quantization, &to = r.out().quantization;
   if ((from || to) && !(from == to && is_centred(*from))) r.unsupported(kIgnoresScales);
+  if (from && stream::is_signed_int(r.in(0).dtype)) return r.give_stored(r.node("Neg", {r.stored(0)}));
   r.give(r.node("Neg", {r.real(0)}));
 }
 
@@ -223,8 +227,6 @@ LOWTIDE_ONNX_TYPE(Add);
 LOWTIDE_ONNX_TYPE(Sub);
 LOWTIDE_ONNX_TYPE(Mul);
 LOWTIDE_ONNX_TYPE(Div);
-LOWTIDE_ONNX_TYPE(Max);
-LOWTIDE_ONNX_TYPE(Min);
 LOWTIDE_ONNX_TYPE(Pow);
 LOWTIDE_ONNX_TYPE(Equal);
 LOWTIDE_ONNX_TYPE(Less);
@@ -280,8 +282,8 @@ constexpr RaiseRow kArithmetic[] = {
     {Kind::kDiv, 2, 2, raise_activated<kDiv>, Takes::kNumbers},
     {Kind::kFloorDiv, 2, 2, raise_floor_div, Takes::kNumbers},
     {Kind::kFloorMod, 2, 2, raise_floor_mod, Takes::kNumbers},
-    {Kind::kMaximum, 2, 2, raise_extreme<kMax>, Takes::kNumbers},
-    {Kind::kMinimum, 2, 2, raise_extreme<kMin>, Takes::kNumbers},
+    {Kind::kMaximum, 2, 2, raise_extreme<&Raising::larger>, Takes::kNumbers},
+    {Kind::kMinimum, 2, 2, raise_extreme<&Raising::smaller>, Takes::kNumbers},
     {Kind::kPow, 2, 2, raise_pow, Takes::kNumbers},
     {Kind::kEqual, 2, 2, raise_comparison<kEqual>},
     {Kind::kNotEqual, 2, 2, raise_not_equal},

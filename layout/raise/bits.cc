@@ -22,11 +22,9 @@ void need_plain_integers(Raising& r, int most_bits = 32) {
     r.unsupported(fmt::format("data of {}; LiteRT has integers of 8 to {} bits", dtype_name(dtype), most_bits));
 }
 
-// Of an i64 tensor. No Min, nor Max below: ONNX Runtime's compare the low halves as signed numbers, and to them 2^31 is
-// below 31.
+// Of an i64 tensor.
 std::string at_most(Raising& r, const std::string& x, int most) {
-  const std::string limit = r.scalar(most, DType::kInt64);
-  return r.node("Where", {r.node("Less", {x, limit}), x, limit});
+  return r.smaller(x, r.scalar(most, DType::kInt64), DType::kInt64);
 }
 
 // Of the stored integers: the kernels do not look at scales.

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "layout/raise/bilinear_16.h"
 #include "layout/raise/families.h"
 #include "layout/raise/nearest_places.h"
 #include "layout/raise/raising.h"
@@ -229,9 +230,13 @@ Coordinates coordinates(Raising& r) {
 }
 
 void raise_resize_bilinear(Raising& r) {
-  r.give(r.node("Resize", resize_inputs(r, r.real(0)),
-                {attribute("mode", std::string_view("linear")),
-                 attribute("coordinate_transformation_mode", name_of(coordinates(r)))}));
+  const Coordinates mode = coordinates(r);
+  const Shape &image = r.in(0).shape, &result = r.out().shape;
+  const auto is_exact = [&](size_t axis) { return has_exact_places(r.graph.symbols, mode, image[axis], result[axis]); };
+  if (r.in(0).dtype == DType::kInt16 && (!is_exact(2) || !is_exact(3))) return raise_bilinear_16(r, mode);
+  r.give(r.node(
+      "Resize", resize_inputs(r, r.real(0)),
+      {attribute("mode", std::string_view("linear")), attribute("coordinate_transformation_mode", name_of(mode))}));
 }
 
 // Rows and columns are looked up where Resize would take others, or has no kernel.

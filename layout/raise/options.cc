@@ -24,7 +24,8 @@ const tfl::Option* find_option(const tfl::Operator& op, std::string_view name) {
   return found == op.options.end() ? nullptr : &*found;
 }
 
-// The options of one operator, whose table has to be `table`.
+// The options of one operator, whose table has to be `table`. LiteRT takes zeros for those without a table;
+// `may_be_absent` where its kernel accepts them.
 class OptionFields {
  public:
   OptionFields(const tfl::Operator& op, std::string_view table, bool may_be_absent = false) : op_(op) {
@@ -106,14 +107,14 @@ Options transpose_conv(const tfl::Operator& op) {
 }
 
 Options fully_connected(const tfl::Operator& op) {
-  const OptionFields o(op, "FullyConnectedOptions");
+  const OptionFields o(op, "FullyConnectedOptions", true);
   if (o.number("weights_format") != 0)
     throw stream::Unsupported("weights in the order SHUFFLED4x16INT8 are not supported");
   return core::FullyConnectedOptions{.activation = o.activation(), .keep_num_dims = o.flag("keep_num_dims")};
 }
 
 Options strided_slice(const tfl::Operator& op) {
-  const OptionFields o(op, "StridedSliceOptions");
+  const OptionFields o(op, "StridedSliceOptions", true);
   return core::StridedSliceOptions{.begin_mask = o.number("begin_mask"),
                                    .end_mask = o.number("end_mask"),
                                    .shrink_axis_mask = o.number("shrink_axis_mask")};
@@ -131,7 +132,7 @@ Options squeeze(const tfl::Operator& op) {
 }
 
 Options resize(const tfl::Operator& op, const char* table) {
-  const OptionFields o(op, table);
+  const OptionFields o(op, table, true);
   return core::ResizeOptions{.align_corners = o.flag("align_corners"),
                              .half_pixel_centers = o.flag("half_pixel_centers")};
 }
@@ -151,7 +152,7 @@ Options lrn(const tfl::Operator& op) {
 }
 
 Options concatenation(const tfl::Operator& op) {
-  const OptionFields o(op, "ConcatenationOptions");
+  const OptionFields o(op, "ConcatenationOptions", true);
   return core::ConcatOptions{.axis = o.number("axis"), .activation = o.activation()};
 }
 
@@ -171,7 +172,7 @@ int int_option(const tfl::Operator& op, std::string_view name, int otherwise) {
   return static_cast<int>(*value);
 }
 
-bool has_offsets(const tfl::Operator& op) { return OptionFields(op, "StridedSliceOptions").flag("offset"); }
+bool has_offsets(const tfl::Operator& op) { return OptionFields(op, "StridedSliceOptions", true).flag("offset"); }
 
 FakeQuantFields fake_quant_fields(const tfl::Operator& op) {
   const OptionFields o(op, "FakeQuantOptions");
@@ -179,7 +180,7 @@ FakeQuantFields fake_quant_fields(const tfl::Operator& op) {
 }
 
 std::vector<float> bucket_boundaries(const tfl::Operator& op) {
-  const OptionFields o(op, "BucketizeOptions");
+  const OptionFields o(op, "BucketizeOptions", true);
   const tfl::Option* found = find_option(op, "boundaries");
   if (!found) return {};
   const auto* list = std::get_if<std::vector<double>>(&found->value);
@@ -220,7 +221,7 @@ core::Options read_builtin_options(Kind kind, const tfl::Operator& op) {
       return core::BatchMatmulOptions{.adj_x = o.flag("adj_x"), .adj_y = o.flag("adj_y")};
     }
     case Kind::kSoftmax:
-      return core::SoftmaxOptions{.beta = OptionFields(op, "SoftmaxOptions").real("beta")};
+      return core::SoftmaxOptions{.beta = OptionFields(op, "SoftmaxOptions", true).real("beta")};
     case Kind::kConcatenation:
       return concatenation(op);
     case Kind::kAdd:
@@ -264,7 +265,7 @@ core::Options read_builtin_options(Kind kind, const tfl::Operator& op) {
     case Kind::kUnpack:
       return core::PackOptions{.axis = OptionFields(op, "UnpackOptions").number("axis")};
     case Kind::kLeakyRelu:
-      return core::LeakyReluOptions{.alpha = OptionFields(op, "LeakyReluOptions").real("alpha")};
+      return core::LeakyReluOptions{.alpha = OptionFields(op, "LeakyReluOptions", true).real("alpha")};
     case Kind::kGelu:
       return core::GeluOptions{.approximate = OptionFields(op, "GeluOptions", true).flag("approximate")};
     case Kind::kCumsum: {
@@ -277,7 +278,7 @@ core::Options read_builtin_options(Kind kind, const tfl::Operator& op) {
       return core::MirrorPadOptions{.symmetric = mode == 1};
     }
     case Kind::kOneHot:
-      return core::OneHotOptions{.axis = OptionFields(op, "OneHotOptions").number("axis")};
+      return core::OneHotOptions{.axis = OptionFields(op, "OneHotOptions", true).number("axis")};
     case Kind::kReverseSequence: {
       const OptionFields o(op, "ReverseSequenceOptions");
       return core::ReverseSequenceOptions{.sequence_axis = o.number("seq_dim"), .batch_axis = o.number("batch_dim")};

@@ -393,16 +393,49 @@ std::string Raising::scalar(double value, DType dtype) {
   return onnx.initializer(recipe::fill_value(value, dtype, {}), "constant");
 }
 
+std::string Raising::extent(ValueId id, int64_t axis) {
+  return node("Shape", {onnx.stored(id)}, {attribute("start", axis), attribute("end", axis + 1)});
+}
+
+std::string Raising::multiple_of_extent(core::Dim dim) {
+  for (const ValueId input : op.inputs) {
+    if (input == core::kAbsent) continue;
+    const Shape& shape = graph.at(input).shape;
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      if (!core::is_symbol(shape[axis])) continue;
+      const std::optional<core::Dim> times = graph.symbols.exact_div(dim, shape[axis]);
+      if (times && stream::is_static(*times))
+        return node("Mul", {extent(input, static_cast<int64_t>(axis)), int64_list({*times})});
+    }
+  }
+  return {};
+}
+
 std::string Raising::extent_of_input(core::Dim dim) {
   for (const ValueId input : op.inputs) {
     if (input == core::kAbsent) continue;
     const Shape& shape = graph.at(input).shape;
     const auto axis = std::find(shape.begin(), shape.end(), dim) - shape.begin();
-    if (axis < static_cast<int64_t>(shape.size()))
-      return node("Shape", {onnx.stored(input)},
-                  {attribute("start", int64_t{axis}), attribute("end", int64_t{axis + 1})});
+    if (axis < static_cast<int64_t>(shape.size())) return extent(input, axis);
   }
   return {};
+}
+
+// By dimension; empty: it is known, or the one that a Reshape finds by itself.
+Names Raising::extents_of_inputs(const Shape& shape) {
+  Names out;
+  int missing = 0;
+  for (const core::Dim dim : shape) {
+    out.push_back(core::is_symbol(dim) ? extent_of_input(dim) : "");
+    if (core::is_symbol(dim) && out.back().empty()) ++missing;
+  }
+  for (size_t i = 0; i < shape.size() && missing > 1; ++i) {
+    if (!core::is_symbol(shape[i]) || !out[i].empty()) continue;
+    out[i] = multiple_of_extent(shape[i]);
+    if (!out[i].empty()) --missing;
+  }
+  if (missing > 1) throw known_at_run_time("several dimensions of a shape", onnx.model.from);
+  return out;
 }
 
 // A Reshape finds one unknown dimension by itself. Further ones are read from the inputs' shapes.
@@ -416,25 +449,22 @@ std::string Raising::reshape_target(const Shape& shape, std::optional<size_t> co
     }
   if (unknown <= 1) return int64_list(target);
   if (computed_by) return int64_input(*computed_by);
+  const Names extents = extents_of_inputs(shape);
   Names parts;
   std::vector<int64_t> known;
   const auto end_of_known = [&] {
     if (!known.empty()) parts.push_back(int64_list(known));
     known.clear();
   };
-  int missing = 0;
-  for (const core::Dim dim : shape) {
-    const std::string extent = core::is_symbol(dim) ? extent_of_input(dim) : "";
-    if (extent.empty()) {
-      if (core::is_symbol(dim)) ++missing;
-      known.push_back(core::is_symbol(dim) ? -1 : dim);
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (extents[i].empty()) {
+      known.push_back(core::is_symbol(shape[i]) ? -1 : shape[i]);
       continue;
     }
     end_of_known();
-    parts.push_back(extent);
+    parts.push_back(extents[i]);
   }
   end_of_known();
-  if (missing > 1) throw known_at_run_time("several dimensions of a shape", onnx.model.from);
   return node("Concat", std::move(parts), {attribute("axis", int64_t{0})});
 }
 
@@ -445,6 +475,16 @@ std::string Raising::reshaped(const std::string& name, const Shape& shape, std::
   Attributes attributes;
   if (has_zero) attributes.push_back(attribute("allowzero", int64_t{1}));
   return node("Reshape", {name, reshape_target(shape, computed_by)}, std::move(attributes));
+}
+
+std::string Raising::larger(const std::string& a, const std::string& b, DType dtype) {
+  if (dtype != DType::kInt64) return node("Max", {a, b});
+  return node("Where", {node("Greater", {a, b}), a, b});
+}
+
+std::string Raising::smaller(const std::string& a, const std::string& b, DType dtype) {
+  if (dtype != DType::kInt64) return node("Min", {a, b});
+  return node("Where", {node("Less", {a, b}), a, b});
 }
 
 std::string Raising::cast(const std::string& name, DType to) {
@@ -489,11 +529,13 @@ std::string Raising::activated(const std::string& name, Activation activation) {
   if (clamps_anyway(low, high)) return name;
   // ONNX Runtime's Relu has no integers of 64 bits, and ONNX's none without signs.
   const bool is_integer = stream::is_integer(out().dtype) && !out().quantization;
-  if (activation == Activation::kRelu && is_integer) return node("Max", {name, scalar(0, out().dtype)});
+  if (activation == Activation::kRelu && is_integer) return larger(name, scalar(0, out().dtype), out().dtype);
   if (activation == Activation::kRelu) return node("Relu", {name});
   const DType dtype = real_type(out());
   if (is_integer && !stream::is_signed_int(dtype)) low = 0;
-  return node("Clip", {name, scalar(low, dtype), scalar(high, dtype)});
+  const std::string least = scalar(low, dtype), most = scalar(high, dtype);
+  if (dtype == DType::kInt64) return smaller(larger(name, least, dtype), most, dtype);
+  return node("Clip", {name, least, most});
 }
 
 void Raising::give_activated(const std::string& name, Activation activation) { give(activated(name, activation)); }

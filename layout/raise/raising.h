@@ -168,6 +168,10 @@ class Raising {
   // dimensions that inputs have too.
   std::string reshaped(const std::string& name, const Shape& shape, std::optional<size_t> computed_by = std::nullopt);
   std::string cast(const std::string& name, DType to);
+  // Of tensors of `dtype`. The trap: ONNX Runtime's Max, Min and Clip of i64 compare the low halves as signed numbers,
+  // and to them 2^31 is below 31.
+  std::string larger(const std::string& a, const std::string& b, DType dtype);
+  std::string smaller(const std::string& a, const std::string& b, DType dtype);
 
   // An output as numbers, as stored, and as what data() gave.
   void give(const std::string& name, size_t output = 0);
@@ -184,8 +188,11 @@ class Raising {
   [[noreturn]] void unsupported(std::string reason, std::string hint = {}) const;
 
  private:
-  // A list of one number: the extent of an axis of an input. Empty: no input has it.
+  // A list of one number: the extent of an axis of an input, or a multiple of one. Empty: no input has it.
   std::string extent_of_input(core::Dim dim);
+  std::string multiple_of_extent(core::Dim dim);
+  std::string extent(ValueId id, int64_t axis);
+  Names extents_of_inputs(const Shape& shape);
   std::string reshape_target(const Shape& shape, std::optional<size_t> computed_by);
   bool reads_by_result(size_t i) const;
   std::string real_by_result(size_t i);

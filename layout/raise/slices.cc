@@ -6,6 +6,7 @@
 // behind it.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "layout/raise/families.h"
@@ -124,7 +125,9 @@ void raise_strided_slice(Raising& r) {
     const bool forward = stride[i] > 0;
     const auto masked = [&](int mask) { return core::has_bit(mask, i); };
     if (masked(o.shrink_axis_mask)) {
-      const int64_t place = masked(o.begin_mask) ? 0 : begin[i];
+      const core::Dim extent = r.in(0).shape[i];
+      const int64_t first = stream::is_static(extent) ? -extent : std::numeric_limits<int64_t>::min();
+      const int64_t place = masked(o.begin_mask) ? 0 : std::max(begin[i], first);
       starts.push_back(place);
       ends.push_back(place == -1 ? kToTheEnd : place + 1);
       steps.push_back(1);

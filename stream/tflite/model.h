@@ -124,6 +124,7 @@ struct Model {
   uint64_t file_bytes = 0;
   bool external_buffers = false;  // some payloads are after the flatbuffer
   std::vector<ExternalFile> external_files;
+  std::vector<std::string> notes;  // what the user should know of the file
 };
 
 }  // namespace lowtide::tfl

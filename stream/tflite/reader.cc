@@ -93,6 +93,8 @@ class TfliteReader {
   LastOptions last_options_;
   uint64_t custom_options_bytes_ = 0;
   std::vector<std::set<uint32_t>> calls_;  // by subgraph: the subgraphs that its operators call
+  uint64_t ignored_signatures_ = 0;        // shape signatures of tensors
+  std::string first_ignored_signature_;
   tfl::Model model_;
 };
 
@@ -212,13 +214,16 @@ void TfliteReader::read_shape(const TableView& from, tfl::Tensor& out) {
   out.shape.assign(shape.begin(), shape.end());
   out.shape_signature.assign(signature.begin(), signature.end());
   if (!is_static(out.shape)) malformed(fmt::format("its shape {} has a negative dimension", to_string(out.shape)));
-  if (signature.empty()) return;
-  if (signature.size() != shape.size()) malformed("shape_signature and shape must have the same rank");
-  for (size_t i = 0; i < shape.size(); ++i) {
-    if (signature[i] != -1 && signature[i] != shape[i])
-      malformed(
-          fmt::format("shape_signature {} contradicts shape {}", fmt::join(signature, ","), fmt::join(shape, ",")));
-  }
+  const auto is_open_or_equal = [](int32_t of_signature, int32_t size) {
+    return of_signature == -1 || of_signature == size;
+  };
+  if (signature.empty() || std::equal(signature.begin(), signature.end(), shape.begin(), shape.end(), is_open_or_equal))
+    return;
+  // LiteRT does not look at it.
+  if (ignored_signatures_++ == 0)
+    first_ignored_signature_ = fmt::format("'{}', which has {} for the shape {}", out.name,
+                                           to_string(out.shape_signature), to_string(out.shape));
+  out.shape_signature.clear();
 }
 
 // The runtimes require one scale and zero point, or one of each for every index of the axis.
@@ -465,6 +470,10 @@ tfl::Model TfliteReader::read() {
   const TablesView metadata_tables = root_.tables(Model::VT_METADATA);
   for (uint32_t i = 0; i < metadata_tables.size(); ++i) metadata(metadata_tables[i]);
   model_.external_files = std::move(external_).files();
+  if (ignored_signatures_ > 0)
+    model_.notes.push_back(
+        fmt::format("shape_signature of {} tensor{} does not fit the shape, first of {}; it is ignored, as by LiteRT",
+                    ignored_signatures_, ignored_signatures_ == 1 ? "" : "s", first_ignored_signature_));
   source_->check_unchanged();
   return std::move(model_);
 }

@@ -59,9 +59,9 @@ def options_of_another_operator(m):
     options(m.subgraphs[0].operators[0], "Conv2DOptions")
 
 
-@broken("malformed", "0: t", "it has no options")
+@broken("malformed", "1: y", "it has no options")
 def no_options(m):
-    m.subgraphs[0].operators[0].builtinOptionsType, m.subgraphs[0].operators[0].builtinOptions = 0, None
+    second(m, B.MIRROR_PAD, (3, ints(m, [[1, 1], [1, 1]])), (4, 6))
 
 
 @broken("malformed", "0: t", "fused_activation_function is 77")

@@ -267,21 +267,6 @@ def type_that_is_not_the_data(m):
     m.subgraphs[0].tensors[1].type = schema.TensorType.INT8
 
 
-@values("malformed", "'x'", "the same rank")
-def shape_signature_of_another_rank(m):
-    m.subgraphs[0].tensors[0].shapeSignature = [-1]
-
-
-@values("malformed", "'x'", "contradicts")
-def shape_signature_that_contradicts(m):
-    m.subgraphs[0].tensors[0].shapeSignature = [-1, 4]
-
-
-@values("malformed", "'x'", "contradicts")
-def shape_signature_of_minus_two(m):
-    m.subgraphs[0].tensors[0].shapeSignature = [-2, 3]
-
-
 def quantized(m, scales, zero_points, axis=0):
     made = schema.QuantizationParametersT()
     made.scale, made.zeroPoint, made.quantizedDimension = scales, zero_points, axis

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from tests.raised.judge_raised import agrees, operators, raised, run_litert, run_onnx
+from tests.raised.judge_raised import agrees, agrees_at, operators, raised, run_litert, run_onnx
 from tests.raised.test_operators import refused
 from tests.raised.tflite_models import TYPES, Model
 
@@ -75,6 +75,73 @@ def test_an_image_of_any_size_that_grows_by_a_factor(factor, tmp_path):
     m.write(tmp_path / "m.tflite", [y])
     model = agrees(tmp_path / "m.tflite")
     assert ("Resize" in operators(model)) == (factor == 2)
+
+
+# ---- RESIZE_BILINEAR of 16 bits, which counts places in units of 2^-10 ----
+
+
+def bilinear(m, x, sizes, form):
+    """Columns from 4 to 7."""
+    options = ("ResizeBilinearOptions", FORMS[form])
+    y = m.op("RESIZE_BILINEAR", [x, sizes], (2, 1, 7, 3), "i16", options, version=3, scale=0.02)
+    m.graph.tensors[y].shapeSignature = [2, -1, 7, 3]
+    return y
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("sizes", [(33, 257), (100, 37), (9, 31), (5, 5), (1, 6), (6, 1)], ids=str)
+def test_rows_between_rows_of_16_bits(sizes, form, tmp_path):
+    """To the last step, where it is not a Resize."""
+    m = Model()
+    x = m.input((2, sizes[0], 4, 3), "i16", scale=0.02)
+    m.write(tmp_path / "m.tflite", [bilinear(m, x, m.constant([sizes[1], 7], "i32"), form)])
+    steps = 1 if "Resize" in operators(raised(tmp_path / "m.tflite")) else 0
+    names, values, ((name, wanted, _),) = run_litert(tmp_path / "m.tflite")
+    made = run_onnx(tmp_path / "m.onnx", names, values)[name]
+    assert np.abs(made.astype(np.int64) - wanted).max() <= steps
+
+
+def test_rows_of_16_bits_behind_the_image(tmp_path):
+    """Rounded steps lead there. LiteRT reads what stands behind, and the ONNX model the last row."""
+    m = Model()
+    x = m.input((2, 33, 4, 3), "i16", scale=0.02)
+    m.write(tmp_path / "m.tflite", [bilinear(m, x, m.constant([1000, 7], "i32"), "plain")])
+    raised(tmp_path / "m.tflite")
+    names, values, ((name, wanted, _),) = run_litert(tmp_path / "m.tflite")
+    made = run_onnx(tmp_path / "m.onnx", names, values)[name]
+    inside = 33 * 1024 // 34 + 1
+    assert np.array_equal(made[:, :inside], wanted[:, :inside])
+    assert np.array_equal(made[:, inside:], np.broadcast_to(made[:, -1:], made[:, inside:].shape))
+
+
+def test_steps_that_are_not_rounded_are_a_resize(tmp_path):
+    m = Model()
+    options = ("ResizeBilinearOptions", FORMS["half"])
+    inputs = [m.input((2, 5, 6, 3), "i16", scale=0.02), m.constant([10, 24], "i32")]
+    y = m.op("RESIZE_BILINEAR", inputs, (2, 10, 24, 3), "i16", options, version=3, scale=0.02)
+    m.write(tmp_path / "m.tflite", [y])
+    assert "Resize" in operators(agrees(tmp_path / "m.tflite"))
+
+
+@pytest.mark.parametrize(("factor", "form"), [(2, "plain"), (2, "half"), (3, "plain"), (1024, "half")])
+def test_open_images_of_16_bits(factor, form, tmp_path):
+    m = Model()
+    x = m.open_input((1, -1, -1, 3), "i16", scale=0.02)
+    shape = m.op("SHAPE", [x], (4,), "i32", ("ShapeOptions", {"outType": schema.TensorType.INT32}))
+    lists = [m.constant(one, "i32") for one in ([1], [3], [1])]
+    extents = m.op("STRIDED_SLICE", [shape, *lists], (2,), "i32", ("StridedSliceOptions", {}))
+    size = m.op("MUL", [extents, m.constant([factor, factor], "i32")], (2,), "i32", ("MulOptions", {}))
+    options = ("ResizeBilinearOptions", FORMS[form])
+    y = m.op("RESIZE_BILINEAR", [x, size], (1, 1, 1, 3), "i16", options, version=3, scale=0.02)
+    m.graph.tensors[y].shapeSignature = [1, -1, -1, 3]
+    m.write(tmp_path / "m.tflite", [y])
+    if factor != 2:
+        return refused(tmp_path / "m.tflite", "the size of an image of 16 bits is known at run time only")
+    random = np.random.default_rng(3)
+    agrees_at(
+        tmp_path / "m.tflite",
+        [[random.integers(-9999, 9999, (1, *size, 3)).astype(np.int16)] for size in ((5, 4), (3, 7))],
+    )
 
 
 # ---- hybrids ----
@@ -252,6 +319,48 @@ def test_comparisons_of_16_bits_with_two_scales(builtin, tmp_path):
     inputs = [m.input((6,), "i16", scale=0.05), m.input((6,), "i16", scale=0.1)]
     m.write(tmp_path / "m.tflite", [m.op(builtin, inputs, (6,), "bool")])
     agrees(tmp_path / "m.tflite", values=[np.int16([2, 2, 4, 10, -4, 0]), np.int16([1, 2, 2, 6, -2, 0])])
+
+
+# ONNX Runtime's Max, Min and Clip look at the low halves.
+WIDE = np.int64([2**31, 5, -(2**31) - 7, 2**33 + 1, -3, 2**63 - 1, -(2**63)])
+
+
+@pytest.mark.parametrize("builtin", ["MAXIMUM", "MINIMUM"])
+def test_extremes_of_64_bits(builtin, tmp_path):
+    m = Model()
+    m.write(tmp_path / "m.tflite", [m.op(builtin, [m.input((3, 7), "i64"), m.input((7,), "i64")], (3, 7), "i64")])
+    others = np.int64([[31, 2**32 + 4, 31, 7, 2**40, 0, 0], [-(2**31), 6, 1, 2**33, -4, -1, -1], WIDE])
+    agrees(tmp_path / "m.tflite", values=[others, WIDE])
+
+
+@pytest.mark.parametrize("activation", [1, 2, 3])
+def test_limits_of_64_bits(activation, tmp_path):
+    m = Model()
+    options = ("AddOptions", {"fusedActivationFunction": activation})
+    m.write(tmp_path / "m.tflite", [m.op("ADD", [m.input((7,), "i64"), m.input((7,), "i64")], (7,), "i64", options)])
+    agrees(tmp_path / "m.tflite", values=[WIDE, np.zeros(7, np.int64)])
+
+
+@pytest.mark.parametrize("quantization", [{}, {"scale": 0.1}], ids=str)
+@pytest.mark.parametrize("kind", ["i8", "i16"])
+def test_the_least_integer_is_its_own_negation(kind, quantization, tmp_path):
+    m = Model()
+    m.write(tmp_path / "m.tflite", [m.op("NEG", [m.input((5,), kind, **quantization)], (5,), kind, **quantization)])
+    low, high = np.iinfo(TYPES[kind][1]).min, np.iinfo(TYPES[kind][1]).max
+    model = agrees(tmp_path / "m.tflite", values=[np.array([low, low + 1, 0, 7, high], TYPES[kind][1])])
+    assert operators(model) == ["Neg"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "slope"), [("i8", "u8"), ("i8", "i16"), ("i16", "i16"), ("i16", "u8"), ("u8", "i8"), ("f32", "i8")]
+)
+def test_a_slope_that_is_read_as_another_type_is_refused(kind, slope, tmp_path):
+    m = Model()
+    data = {} if kind == "f32" else {"scale": 0.05}
+    inputs = [m.input((3, 40), kind, **data), m.constant(np.arange(40), slope, scale=0.01)]
+    m.write(tmp_path / "m.tflite", [m.op("PRELU", inputs, (3, 40), kind, **data)])
+    read = "i8" if kind == "i16" else kind
+    refused(tmp_path / "m.tflite", f"a slope of {slope} for data of {kind}, which LiteRT's kernel reads as {read}")
 
 
 FAR = [np.nan, np.inf, -np.inf, 9.3e18, -9.3e18, 1e10, -1e10, 2147483648, -129.5, 255.7, 127.6, 2.9, -2.9, -0.5]

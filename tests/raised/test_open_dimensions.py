@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests.raised.judge_raised import agrees_at, operators
-from tests.raised.tflite_models import Model
+from tests.raised.tflite_models import TYPES, Model
 
 
 def random(*shape):
@@ -41,6 +41,16 @@ def test_a_product_of_data_with_two_open_dimensions(weights, signature, tmp_path
     # LiteRT rounds the data of a hybrid.
     model = agrees_at(tmp_path / "m.tflite", runs, tolerance=2e-2 if weights == "hybrid" else 1e-4)
     assert operators(model).count("Transpose") == 0
+
+
+@pytest.mark.parametrize("kind", ["f32", "i32"])
+def test_depth_of_open_images(kind, tmp_path):
+    m = Model()
+    options = ("DepthToSpaceOptions", {"blockSize": 2})
+    y = m.op("DEPTH_TO_SPACE", [m.open_input((-1, -1, -1, 12), kind)], (1, 2, 2, 3), kind, options)
+    m.write(tmp_path / "m.tflite", [y])
+    runs = [[(random(*shape, 12) * 99).astype(TYPES[kind][1])] for shape in ((2, 4, 5), (1, 3, 7))]
+    agrees_at(tmp_path / "m.tflite", runs)
 
 
 @pytest.mark.parametrize("kind", ["f32", "i8", "i32"])

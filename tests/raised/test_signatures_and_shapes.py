@@ -7,7 +7,7 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 
-from tests.raised.judge_raised import operators, raised, run_litert, run_onnx
+from tests.raised.judge_raised import agrees, operators, raised, run_litert, run_onnx
 from tests.raised.tflite_models import Model
 from tests.support import converter
 
@@ -151,3 +151,18 @@ def test_outputs_that_are_inputs_have_the_names_of_the_signature(tmp_path):
     m.write(tmp_path / "m.tflite", [b, a])
     model = raised(tmp_path / "m.tflite")
     assert [port.name for port in model.graph.output] == ["y", "z"]
+
+
+@pytest.mark.parametrize("signature", [[3, 4], [-1, 2, 4], [-1, 5], [-2, 4]], ids=str)
+@pytest.mark.parametrize("is_input", [True, False])
+def test_a_shape_signature_that_does_not_fit_is_ignored(is_input, signature, tmp_path):
+    path = tmp_path / "m.tflite"
+    m = Model()
+    x = m.input((2, 4))
+    y = m.op("ABS", [x], (2, 4))
+    m.graph.tensors[x if is_input else y].shapeSignature = signature
+    m.write(path, [m.op("NEG", [y], (2, 4))])
+    agrees(path)
+    note = f"shape_signature of 1 tensor does not fit the shape, first of '{'x0' if is_input else 't1'}'"
+    for command in (["convert", path, "-o", tmp_path / "m.onnx"], ["inspect", path]):
+        assert note in converter.run(*command).stdout

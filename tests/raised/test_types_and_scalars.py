@@ -117,3 +117,40 @@ def test_ends_that_count_from_the_begins(begin, offset, stride, masks, tmp_path)
 def test_offsets_outside_of_the_data_are_refused(begin, offset, stride, mask, tmp_path):
     slice_by_offsets(tmp_path / "m.tflite", begin, offset, stride, endMask=mask)
     refused(tmp_path / "m.tflite", f"option offset with {offset} elements from place {begin} of an axis of 5")
+
+
+def test_a_dropped_axis_whose_begin_is_before_it(tmp_path):
+    m = Model()
+    lists = [m.constant(values, "i32") for values in ([0, -7, -1], [4, 5, 6], [1, 1, 1])]
+    options = ("StridedSliceOptions", {"shrinkAxisMask": 6})
+    m.write(tmp_path / "m.tflite", [m.op("STRIDED_SLICE", [m.input((4, 5, 6)), *lists], (4,), options=options)])
+    agrees(tmp_path / "m.tflite")
+
+
+# Of each: the shapes of its data, its lists of integers, and the shape of its result.
+WITHOUT_OPTIONS = {
+    "RESIZE_BILINEAR": ([(1, 3, 4, 2)], [[5, 7]], (1, 5, 7, 2)),
+    "RESIZE_NEAREST_NEIGHBOR": ([(1, 3, 4, 2)], [[5, 7]], (1, 5, 7, 2)),
+    "STRIDED_SLICE": ([(3, 4)], [[1, 0], [3, 4], [1, 2]], (2, 2)),
+    "CONCATENATION": ([(3, 4), (2, 4)], [], (5, 4)),
+    "SOFTMAX": ([(3, 4)], [], (3, 4)),
+    "LEAKY_RELU": ([(3, 4)], [], (3, 4)),
+    "FULLY_CONNECTED": ([(3, 4), (5, 4), (5,)], [], (3, 5)),
+    "BUCKETIZE": ([(3, 4)], [], (3, 4)),
+}
+
+
+@pytest.mark.parametrize("builtin", WITHOUT_OPTIONS)
+def test_options_without_a_table_are_zeros(builtin, tmp_path):
+    m = Model()
+    data, lists, shape = WITHOUT_OPTIONS[builtin]
+    inputs = [m.input(one) for one in data] + [m.constant(one, "i32") for one in lists]
+    m.write(tmp_path / "m.tflite", [m.op(builtin, inputs, shape, "i32" if builtin == "BUCKETIZE" else "f32")])
+    agrees(tmp_path / "m.tflite")
+
+
+def test_one_hot_without_a_table_of_options(tmp_path):
+    m = Model()
+    inputs = [m.input((2,), "i32"), m.constant(3, "i32"), m.constant(1.5), m.constant(-1.0)]
+    m.write(tmp_path / "m.tflite", [m.op("ONE_HOT", inputs, (3, 2))])
+    agrees(tmp_path / "m.tflite")

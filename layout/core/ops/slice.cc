@@ -170,8 +170,9 @@ Ranges strided_ranges(const OpView& op) {
       if (stride[a] < 0) reject(op, fmt::format("axis {} is dropped, but its stride is negative", axis));
       int64_t from = 0;
       if (begin && !all_before && !is_symbol((*begin)[a]) && !is_symbol(extent)) {
-        from = (*begin)[a] < 0 ? (*begin)[a] + extent : (*begin)[a];
-        if (from < 0 || from >= extent) reject(op, fmt::format("index {} is outside an extent of {}", from, extent));
+        // A begin before the first element is that one, as in LiteRT. Behind the last one it reads other memory.
+        from = (*begin)[a] < 0 ? std::max<int64_t>((*begin)[a] + extent, 0) : (*begin)[a];
+        if (from >= extent) reject(op, fmt::format("index {} is outside an extent of {}", from, extent));
       }
       out.axes.push_back({from, 1, 1});
       continue;
