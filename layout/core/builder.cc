@@ -516,9 +516,9 @@ std::vector<Val> Builder::unpack(Val x, int axis) {
   if (!stream::is_static(count))
     throw stream::Unsupported("the dimension that is unpacked is not static",
                               "fix the inputs' shapes with --shape INPUT=...");
+  check_ops_left(static_cast<size_t>(count));
   const bool is_exact = moves_exactly(Kind::kUnpack, x);
   if (is_exact && !may_have_no_element(x)) return ops(Kind::kUnpack, {x}, PackOptions{axis}, static_cast<int>(count));
-  check_ops_left(static_cast<size_t>(count));
   const std::vector<int64_t> ones(static_cast<size_t>(count), 1);
   std::vector<Val> parts = is_exact ? split(x, ones, axis) : slices(x, ones, axis);
   for (Val& part : parts) part = squeeze(part, std::array{axis});

@@ -5,6 +5,10 @@
 // threshold, the kernel those equal to it too. Among equal scores ONNX Runtime takes the first box, the kernel any: so
 // the boxes are sorted here and get distinct scores by rank. The kernel selects a box without area repeatedly, because
 // it does not overlap itself: such boxes, which overlap nothing in ONNX, are moved to separate positions.
+//
+// The lists of all batches and classes are sorted together, and what the kernel selects of them is read together. Two
+// operators remain for each: the kernel, and a GATHER of its boxes. One GATHER and UNPACK of the boxes of all lists
+// would take 20 MB more for 80 classes of 8,400 boxes, and 1.03 of the time.
 #include <array>
 #include <limits>
 #include <string>
@@ -58,17 +62,52 @@ Val corner_boxes(Lowering& lo, Val boxes, bool by_center, Dim count) {
   return b.select(empty, b.mul(places, unit), boxes);
 }
 
-// Indices of the selected boxes of one class, best first: i32, of a length known at run time only.
-Val selected(Lowering& lo, const Suppression& how, Val boxes, Val scores) {
+// The boxes of each list, which are those of one batch and one class, by score.
+struct Sorted {
+  std::vector<Val> boxes;  // i32 [N]: indices, best first
+  std::vector<Val> ranks;  // f32 [N]: distinct scores, below 0 where the score is too low
+  Val all;                 // i32 [lists, N], or [N] of a single list: all indices
+};
+
+Sorted sorted_by_score(Lowering& lo, const Suppression& how, Val scores, int64_t lists) {
   Builder& b = lo.b;
-  std::vector<Val> sorted = b.top_k(scores, dim_as_scalar(lo, how.count, DType::kInt32));
+  const Dim one[] = {how.count}, many[] = {lists, how.count};
+  const bool is_one = lists == 1;
+  const auto parts = [&](Val v) { return is_one ? std::vector<Val>{v} : b.unpack(v, 0); };
+  scores = is_one ? b.reshape(scores, one) : b.reshape(scores, many);
+  const std::vector<Val> sorted = b.top_k(scores, dim_as_scalar(lo, how.count, DType::kInt32));
   const Val place = b.cast(iota(lo, how.count, DType::kInt32), DType::kFloat32);
-  Val rank = b.sub(dim_as_scalar(lo, how.count, DType::kFloat32), place);
-  if (how.lowest) rank = b.select(b.greater(sorted[0], how.lowest), rank, b.scalar(-1, DType::kFloat32));
-  const Val inputs[] = {b.gather(boxes, sorted[1], 0), rank, how.at_most, how.threshold, b.scalar(0, DType::kFloat32)};
-  std::vector<Val> kept = b.ops(Kind::kNonMaxSuppressionV4, inputs, {}, 2);
-  Val used = b.op(Kind::kSlice, {kept[0], b.i32({0}), b.reshape(kept[1], {1})});
-  return b.gather(sorted[1], used, 0);
+  const Val rank = b.sub(dim_as_scalar(lo, how.count, DType::kFloat32), place);
+  Sorted out{parts(sorted[1]), std::vector<Val>(static_cast<size_t>(lists), rank), sorted[1]};
+  if (how.lowest) out.ranks = parts(b.select(b.greater(sorted[0], how.lowest), rank, b.scalar(-1, DType::kFloat32)));
+  return out;
+}
+
+// What the kernel selects of each list: indices into the list, best first and zeros behind them, and how many.
+struct Selected {
+  std::vector<Val> places, counts;  // i32 [at_most]; i32 scalars
+};
+
+// A row (batch, class, box) for each box of a single list. i32.
+Val rows_of_one(Lowering& lo, Val sorted, Val places, Val count) {
+  Builder& b = lo.b;
+  const int last[] = {1};
+  Val used = b.op(Kind::kSlice, {places, b.i32({0}), b.reshape(count, {1})});
+  return b.mul(b.unsqueeze(b.gather(sorted, used, 0), last), b.i32({0, 0, 1}));
+}
+
+// The same of all lists: WHERE gives batch, class and place of what is used, in the order that ONNX wants. i64.
+Val rows_of_many(Lowering& lo, const Suppression& how, const Sorted& sorted, const Selected& kept, Dim batches,
+                 Dim classes) {
+  Builder& b = lo.b;
+  const Val places = b.pack(kept.places, 0), counts = b.reshape(b.pack(kept.counts, 0), {batches, classes, 1});
+  const Val place = b.range(b.scalar(0, DType::kInt32), how.at_most, b.scalar(1, DType::kInt32));
+  const Val used = b.where(b.less(place, counts));
+  const Val chosen = b.gather(sorted.all, places, 1, 1);
+  const Val boxes = b.gather_nd(b.reshape(chosen, {batches, classes, b.dim(chosen, 1), 1}), used);
+  const int64_t begin[] = {0, 0};
+  const Dim size[] = {-1, 2};
+  return b.concat({b.slice(used, begin, size), b.cast(boxes, DType::kInt64)}, 1);
 }
 
 // The kernel's threshold: the next float above ONNX's, but at most 1, because a box must suppress itself.
@@ -104,20 +143,25 @@ void lower_non_max_suppression(Lowering& lo) {
     lo.output(0, b.filled(0, DType::kInt64, {0, 3}));
     return;
   }
-  std::vector<Val> rows;
+  const Sorted sorted = sorted_by_score(lo, how, scores, batches * classes);
+  Selected kept;
   for (int64_t batch = 0; batch < batches; ++batch) {
-    const int64_t box_begin[] = {batch, 0, 0};
-    const Dim box_size[] = {1, -1, -1}, table[] = {how.count, 4}, list[] = {how.count};
-    Val own = corner_boxes(lo, b.reshape(b.slice(boxes, box_begin, box_size), table), by_center, how.count);
+    const int64_t begin[] = {batch, 0, 0};
+    const Dim size[] = {1, -1, -1}, table[] = {how.count, 4};
+    Val own = corner_boxes(lo, b.reshape(b.slice(boxes, begin, size), table), by_center, how.count);
     for (int64_t label = 0; label < classes; ++label) {
-      const int64_t score_begin[] = {batch, label, 0};
-      const Dim score_size[] = {1, 1, -1};
-      Val kept = selected(lo, how, own, b.reshape(b.slice(scores, score_begin, score_size), list));
-      const int last[] = {1};
-      rows.push_back(b.add(b.mul(b.unsqueeze(kept, last), b.i32({0, 0, 1})), b.i32({batch, label, 0})));
+      const auto list = static_cast<size_t>(batch * classes + label);
+      const std::vector<Val> one = b.ops(Kind::kNonMaxSuppressionV4,
+                                         {b.gather(own, sorted.boxes[list], 0), sorted.ranks[list], how.at_most,
+                                          how.threshold, b.scalar(0, DType::kFloat32)},
+                                         {}, 2);
+      kept.places.push_back(one[0]);
+      kept.counts.push_back(one[1]);
     }
   }
-  lo.output(0, b.cast(b.concat(rows, 0), DType::kInt64));
+  Val rows = batches * classes == 1 ? rows_of_one(lo, sorted.all, kept.places[0], kept.counts[0])
+                                    : rows_of_many(lo, how, sorted, kept, batches, classes);
+  lo.output(0, b.cast(rows, DType::kInt64));
 }
 
 }  // namespace lowtide::layout

@@ -104,6 +104,17 @@ Val lrn_odd_window(Lowering& lo, Val x, const core::LrnOptions& options) {
   return b.reshape(from_image(lo, b.local_response_normalization(to_image(lo, x), options), 2), shape);
 }
 
+// Whether x [N, C, ...] has no spatial extents: a group is a row of its channels.
+bool is_list_of_channels(const Shape& shape) {
+  return std::all_of(shape.begin() + 2, shape.end(), [](Dim extent) { return extent == 1; });
+}
+
+// A number for each channel, or for each group, as [groups, channels / groups or 1].
+Val by_group_and_channel(Lowering& lo, Val scale, int64_t groups) {
+  const int64_t each = lo.need_static(lo.b.dim(scale, 0), "the number of channels") / groups;
+  return lo.b.reshape(scale, {groups, each});
+}
+
 }  // namespace
 
 void check_per_channel(Lowering& lo, Val factors, Dim channels) {
@@ -114,38 +125,40 @@ void check_per_channel(Lowering& lo, Val factors, Dim channels) {
     lo.malformed(fmt::format("a per-channel operand has {} elements, but there are {} channels", have, channels));
 }
 
-// Statistics are taken by channel first, and only those few numbers are grouped: x stays an image of four axes, which
-// kernels and delegates take, and whose channels settle_layouts may put last.
 Val group_normalized(Lowering& lo, Val x, int64_t groups, float epsilon, Val scale) {
   Builder& b = lo.b;
-  const int64_t channels = lo.need_static(lo.shape(x)[1], "the number of channels");
+  const Shape shape = lo.shape(x);
+  const int64_t channels = lo.need_static(shape[1], "the number of channels");
   if (groups < 1 || channels % groups != 0)
     lo.malformed(
         fmt::format("the number of channels {} must be a multiple of the number of groups {}", channels, groups));
-  const std::vector<int> spatial = axes_from(2, lo.rank(x));
-  Shape by_channel = lo.shape(x);
+  const Shape by_group = {shape[0], groups, channels / groups};
+  if (is_list_of_channels(shape)) {
+    Val y = normalized(lo, b.reshape(x, by_group), epsilon, false);
+    if (scale) y = b.mul(y, by_group_and_channel(lo, scale, groups));
+    return b.reshape(y, shape);
+  }
+  // Statistics are taken by channel first, and only those few numbers are grouped: x stays an image of four axes, which
+  // kernels and delegates take, and whose channels settle_layouts may put last.
+  Shape by_channel = shape;
   std::fill(by_channel.begin() + 2, by_channel.end(), 1);
-  const Shape by_group = {by_channel[0], groups, channels / groups};
-  const std::vector<int> in_group = {2};
+  const std::vector<int> spatial = axes_from(2, lo.rank(x)), in_group = {2};
   auto group_mean = [&](Val v) {
-    if (!spatial.empty()) v = b.mean(v, spatial, true);
+    v = b.mean(v, spatial, true);
     return b.mean(b.reshape(v, by_group), in_group, true);
   };
   // [N, groups, 1 or channels / groups] for each channel; the number of a single group stays one, which broadcasts.
   auto for_channels = [&](Val v) {
     const bool is_one = groups == 1 && b.dim(v, 2) == 1;
     if (!is_one && b.dim(v, 2) != by_group[2]) v = b.mul(v, b.filled(1, lo.dtype(v), {by_group[2]}));
-    Shape shape = by_channel;
-    if (is_one) shape[1] = 1;
-    return b.reshape(v, shape);
+    Shape factors = by_channel;
+    if (is_one) factors[1] = 1;
+    return b.reshape(v, factors);
   };
   const Val mean = for_channels(group_mean(x));
   const Val centered = b.sub(x, mean);
   Val factor = inverse_deviation(lo, group_mean(b.square(centered)), epsilon);
-  if (scale) {
-    const int64_t each = lo.need_static(b.dim(scale, 0), "the number of channels") / groups;
-    factor = b.mul(factor, b.reshape(scale, {groups, each}));
-  }
+  if (scale) factor = b.mul(factor, by_group_and_channel(lo, scale, groups));
   return b.mul(centered, for_channels(factor));
 }
 
@@ -200,7 +213,8 @@ void lower_batch_normalization(Lowering& lo) {
   lo.output(0, whole.size() == 1 ? reshape_to(lo, y, whole) : y);
 }
 
-// The image [N, C, ...] of which x [N, G, L] is a RESHAPE with the channels in G groups; absent where x is none.
+// The image [N, C, ...] of which x [N, G, L] is a RESHAPE with the channels in G groups; absent where x is none, or
+// where the rows of x are the groups.
 Val grouped_image(Lowering& lo, Val x) {
   if (lo.rank(x) != 3 || x.id < 0) return {};
   const core::OpId producer = lo.b.graph.at(x.id).producer;
@@ -210,8 +224,8 @@ Val grouped_image(Lowering& lo, Val x) {
   const Val image{op.inputs[0]};
   const Shape& from = lo.shape(image);
   const Shape& to = lo.shape(x);
-  const bool fits = from.size() >= 3 && from[0] == to[0] && !core::is_symbol(from[1]) && !core::is_symbol(to[1]) &&
-                    to[1] > 0 && from[1] > to[1] && from[1] % to[1] == 0;
+  const bool fits = from.size() >= 3 && !is_list_of_channels(from) && from[0] == to[0] && !core::is_symbol(from[1]) &&
+                    !core::is_symbol(to[1]) && to[1] > 0 && from[1] > to[1] && from[1] % to[1] == 0;
   return fits ? image : Val();
 }
 

@@ -133,7 +133,8 @@ void lower_acosh(Lowering& lo) {
   Builder& b = lo.b;
   Val x = lo.input(0);
   Val t = b.sub(x, 1);
-  Val small = log_of_one_plus(b, b.add(t, b.sqrt(b.mul(t, b.add(t, 2)))));
+  // x^2 - 1 as (x - 1) * |x + 1|, which is below 0 below -1 too, so that the root is NaN there.
+  Val small = log_of_one_plus(b, b.add(t, b.sqrt(b.mul(t, b.abs(b.add(t, 2))))));
   const Val large = log_2x(b, x);
   lo.output(0, b.select(b.greater(x, b.scalar_like(kLarge, x)), large, small));
 }

@@ -201,7 +201,7 @@ MANY = {
     "classes": """g (float[2,17,4] b, float[2,65535,17] s) => (int64[n,3] y) <int64 m = {4}> {
         y = NonMaxSuppression (b, s, m)
     }""",
-    "classes of nodes that are few enough each": """g (float[1,7,4] b, float[1,6000,7] s, bool c) => (int64[n,3] y) <int64 m = {4}> {
+    "classes of nodes that are few enough each": """g (float[1,7,4] b, float[1,20000,7] s, bool c) => (int64[n,3] y) <int64 m = {4}> {
         p = NonMaxSuppression (b, s, m)
         q = NonMaxSuppression (b, s, m)
         y = Concat <axis = 0> (p, q)

@@ -473,6 +473,20 @@ CASES = [
                 3,
                 7,
             ),
+            # The second entry has one token and padding.
+            ("padded_prompt", "", "", "q, k, v, , , l, t", [2, 0], 3, 3),
+            ("padded_prompt_sinks", "", "", "q, k, v, , , l, t, , , , , h", [2, 0], 3, 3),
+            ("padded_prompt_bias", ", float[2,4,3,3] a", "", "q, k, v, , , l, t, , , , a", [2, 1], 3, 3),
+            ("padded_prompt_window", "", ", local_window_size=1, softcap=9.0", "q, k, v, , , l, t", [2, 0], 3, 3),
+            (
+                "padded_prompt_in_buffer",
+                ", float[2,2,7,16] ok, float[2,2,7,16] ov",
+                "",
+                "q, k, v, ok, ov, l, t",
+                [0, 1],
+                3,
+                7,
+            ),
             ("prompt_in_buffer", ", float[2,2,7,16] ok, float[2,2,7,16] ov", "", "q, k, v, ok, ov, l, t", [2, 2], 3, 7),
         ]
     ),
@@ -527,6 +541,15 @@ CASES = [
         opsets=MS,
         outputs="float[2,1,64] y, float[2,2,6,16] nk, float[2,2,6,16] nv",
         ranges={"l": (2, 6)},
+    ),
+    Case(
+        "group_query_attention/padding_of_the_run",
+        f"{GQA}, int32[2] l",
+        "y, nk, nv = com.microsoft.GroupQueryAttention<num_heads=4, kv_num_heads=2, do_rotary=1>(q, k, v, , , l, t, c, s)",
+        {"t": np.array([3], np.int32), **WIDE_CACHES},
+        opsets=MS,
+        outputs="float[2,3,64] y, float[2,2,3,16] nk, float[2,2,3,16] nv",
+        ranges={"l": (0, 3)},
     ),
     Case(
         "group_query_attention/more_tokens",

@@ -335,16 +335,41 @@ CASES.append(
     )
 )
 # Groups of the elements of vectors: ONNX wants images, PyTorch and ONNX Runtime do not.
-CASES.append(
+CASES += [
+    *(
+        Case(
+            f"group_normalization/{name}",
+            f"{x} x",
+            f"y = GroupNormalization<num_groups={groups}>(x, s, b)",
+            {"s": (6,), "b": (6,)},
+            outputs=f"{x} y",
+            opset=21,
+            shapes={"N": 4},
+        )
+        for name, x, groups in [
+            ("vectors", "float[4,6]", 3),
+            ("vectors_of_the_run", "float[N,6]", 3),
+            ("images_of_one_pixel", "float[4,6,1,1]", 2),
+            ("one_group_of_vectors", "float[4,6,1]", 1),
+        ]
+    ),
     Case(
-        "group_normalization/vectors",
-        "float[4,6] x",
-        "y = GroupNormalization<num_groups=3>(x, s, b)",
-        {"s": (6,), "b": (6,)},
-        outputs="float[4,6] y",
+        "group_normalization/written_out_for_one_pixel",
+        "float[N,6,1,1] x",
+        "r = Reshape(x, f) n = InstanceNormalization(r, s, b) e = Reshape(n, k) y = Mul(e, w)",
+        {"f": i64(0, 3, -1), "k": i64(0, 6, 1, 1), "s": (3,), "b": (3,), "w": (6, 1, 1)},
+        outputs="float[N,6,1,1] y",
+        shapes={"N": 4},
+    ),
+    Case(
+        "group_normalization/pooled",
+        "float[2,3,5,7] x",
+        "c = Conv(x, w) p = GlobalAveragePool(c) g = GroupNormalization<num_groups=3>(p, s, b) r = Relu(g) y = Conv(r, v)",
+        {"w": (6, 3, 3, 2), "v": (4, 6, 1, 1), "s": (6,), "b": (6,)},
+        outputs="float[2,4,1,1] y",
         opset=21,
-    )
-)
+    ),
+]
 # Integers near those at which the whole part of a root or a logarithm changes, and sums that 32 bits do not hold.
 for operator, rows in {
     "ReduceL2": [[4096, 64, 64, 0], [10000, 140, 20, 0], [46340, 0, 0, 0], [46341, 0, 0, 0], [40000, 40000, 1, -7]],

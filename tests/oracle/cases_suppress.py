@@ -5,7 +5,7 @@ without area, and limits that only the run knows.
 
 import numpy as np
 
-from tests.support.case import Case
+from tests.support.case import Case, f32
 
 CASES = []
 RNG = np.random.default_rng(5)
@@ -84,5 +84,16 @@ CASES.append(
         feeds={"b": boxes(1, 9), "s": SCORES[:1, :2, :9], "m": np.array([-3])},
         outputs="int64[A,3] y",
         opset=11,
+    )
+)
+# Boxes whose number only the run knows, in lists of equal scores, of which one has none above the threshold.
+CASES.append(
+    Case(
+        "non_max_suppression/run_time_boxes",
+        "float[2,N,4] b, float[2,3,N] s",
+        "y = NonMaxSuppression(b, s, m, t, l)",
+        {"m": np.int64(5), "t": np.float32(0.25), "l": np.float32(0.3)},
+        feeds={"b": boxes(2, 11), "s": np.round(SCORES[:, :, :11], 1) * f32(1, 0.2, 1).reshape(3, 1)},
+        outputs="int64[A,3] y",
     )
 )

@@ -25,6 +25,7 @@ struct Grouped {
   int64_t capacity = 0;             // rows of the present
   bool prompt = false;
   Val before;  // i32 [B], or [1] for a prompt: how many tokens each entry has in its past
+  Val newest;  // i32 [B]: the last token of each entry of a prompt, before padding; absent where there is no padding
 };
 
 void refuse_unsupported_features(Lowering& lo) {
@@ -79,8 +80,11 @@ void read_lengths(Lowering& lo, Grouped& g) {
         fmt::format("total_sequence_length {} exceeds the {} tokens, but past_key is missing", g.total, g.tokens));
   if (lo.rank(lo.input(5)) != 1)
     lo.malformed(fmt::format("seqlens_k must have rank 1; it has rank {}", lo.rank(lo.input(5))));
-  Val lengths = b.cast(lo.input(5), DType::kInt32);
-  g.before = g.prompt ? b.i32({0}) : b.sub(b.add(lengths, 1.0), static_cast<double>(g.tokens));
+  Val newest = b.cast(lo.input(5), DType::kInt32);
+  g.before = g.prompt ? b.i32({0}) : b.sub(b.add(newest, 1.0), static_cast<double>(g.tokens));
+  const auto known = lo.ints(newest);
+  const bool is_full = known && std::count(known->begin(), known->end(), g.tokens - 1) == std::ssize(*known);
+  if (g.prompt && g.tokens > 1 && !is_full) g.newest = newest;
 }
 
 // [B or 1, S]: the position of each token. For a prompt only the first element of position_ids is used, and the others
@@ -127,11 +131,12 @@ Val present(Lowering& lo, const Grouped& g, Val past, Val fresh) {
   return b.gather(rows, from, 2, 1);
 }
 
-// [B or 1, 1, S, T]: each token sees itself and earlier ones, within the window.
+// [B or 1, 1, S, T]: each token sees itself and earlier ones, within the window. Padding sees what the last token sees.
 Val visible(Lowering& lo, const Grouped& g) {
   Builder& b = lo.b;
   Val token = unsqueeze_axes(lo, iota(lo, g.tokens, DType::kInt32), {1});
   Val last = b.add(token, unsqueeze_axes(lo, g.before, {1, 2, 3}));
+  if (g.newest) last = b.minimum(last, unsqueeze_axes(lo, g.newest, {1, 2, 3}));
   Val row = iota(lo, g.capacity, DType::kInt32);
   Val seen = b.less_equal(row, last);
   const int64_t window = lo.attr_i("local_window_size", -1);
