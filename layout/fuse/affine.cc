@@ -121,6 +121,18 @@ bool keeps_range(Rewriter& rewriter, ValueId id) {
   return rewriter.producer(id) < 0;
 }
 
+// What --input-uint8 writes stays in the file: `lowtide verify` reads there how the integers become floats.
+bool is_of_raw_image(Rewriter& rewriter, ValueId id) {
+  constexpr int kMostOps = 4;  // CAST, SUB, and where axes are moved
+  for (int i = 0; i < kMostOps && rewriter.producer(id) >= 0; ++i) {
+    const Op& op = rewriter.op(rewriter.producer(id));
+    if (op.kind != Kind::kCast && op.kind != Kind::kSub && op.kind != Kind::kReshape && op.kind != Kind::kTranspose)
+      return false;
+    id = op.inputs[0];
+  }
+  return rewriter.producer(id) < 0 && rewriter.value(id).dtype == core::DType::kUint8;
+}
+
 struct Site {
   ValueId data;
   ValueId constant;
@@ -140,7 +152,7 @@ std::optional<Site> match(Rewriter& rewriter, OpId id, bool shifted) {
     if (in.dtype != core::DType::kFloat32 || in.shape != rewriter.value(op.outputs[0]).shape) return std::nullopt;
     const core::Value& constant = rewriter.value(site.constant);
     const auto channels = channels_of(constant.shape, in.shape);
-    if (!channels || !keeps_range(rewriter, site.data)) return std::nullopt;
+    if (!channels || !keeps_range(rewriter, site.data) || is_of_raw_image(rewriter, site.data)) return std::nullopt;
     if (!collect_fold_targets(rewriter, op.outputs[0], *channels, shifted, site.targets) || site.targets.empty())
       return std::nullopt;
     site.channels = recipe::reshape(constant.constant, {channels->count});
