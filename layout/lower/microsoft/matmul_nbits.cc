@@ -106,7 +106,7 @@ RecipeRef float_weights(Lowering& lo, const Blocks& blocks) {
 // the zero points: they are signed then. In bytes several numbers are packed along the last axis, which is then that of
 // the blocks, and absent zero points are the middle.
 RecipeRef numbers(Lowering& lo, size_t input, const char* what, int bits, Dim columns) {
-  const RecipeRef given = need_constant(lo, lo.input(input), what);
+  RecipeRef given = need_constant(lo, lo.input(input), what);
   const int64_t middle = int64_t{1} << (bits - 1);
   if (given->dtype == DType::kUint4 && lo.has_input(3)) return core::shifted_integers(given, -middle, DType::kInt4);
   if (given->dtype == DType::kInt4 || given->dtype == DType::kUint4) return given;
