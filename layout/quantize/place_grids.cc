@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -24,6 +23,7 @@
 #include "layout/quantize/masks.h"
 #include "layout/quantize/needed_steps.h"
 #include "layout/quantize/placed_products.h"
+#include "layout/quantize/value_groups.h"
 #include "stream/error.h"
 #include "stream/printable.h"
 
@@ -49,24 +49,6 @@ enum class Part : uint8_t {
   kChooses,   // gives elements of its data: in integers where its neighbours are
   kComputes,  // in an integer kernel
   kTable,     // of a function that becomes a table
-};
-
-// Sets of values that share one grid.
-class Groups {
- public:
-  explicit Groups(size_t count) : parent_(count) { std::iota(parent_.begin(), parent_.end(), ValueId{0}); }
-  ValueId of(ValueId id) {
-    while (parent_[static_cast<size_t>(id)] != id) {
-      ValueId& up = parent_[static_cast<size_t>(id)];
-      up = parent_[static_cast<size_t>(up)];
-      id = up;
-    }
-    return id;
-  }
-  void unite(ValueId a, ValueId b) { parent_[static_cast<size_t>(of(a))] = of(b); }
-
- private:
-  std::vector<ValueId> parent_;
 };
 
 class Placing {
@@ -308,7 +290,7 @@ class Placing {
   Group& group(ValueId id) { return by_root_[groups_.of(id)]; }
 
   void find_groups() {
-    groups_ = Groups(graph_.values.size());
+    groups_ = ValueGroups(graph_.values.size());
     by_root_.clear();
     for (size_t i = 0; i < op_count(); ++i) {
       if (!shares_one_grid(i)) continue;
@@ -707,7 +689,7 @@ class Placing {
   std::vector<Part> parts_;   // of the ops that the graph had
   std::vector<bool> kept_;    // of them, those that may not even become tables
   std::set<ValueId> border_;  // inputs and outputs of the model that have a grid whatever reads them
-  Groups groups_;
+  ValueGroups groups_;
   std::map<ValueId, Group> by_root_;
   std::vector<std::optional<Interval>> ranges_;
   std::vector<bool> varies_;  // by value
@@ -738,47 +720,6 @@ PlacedGrids place_grids(core::Graph& graph, Calibrated calibrated, stream::Progr
   forget_made_names(graph);
   name_scaled(graph, calibrated);
   return placed;
-}
-
-void limit_far(core::Graph& graph, const PlacedGrids& placed) {
-  std::set<ValueId> far = placed.far;
-  if (far.empty()) return;
-  core::Rewriter rewriter(graph);
-  const size_t ops = graph.ops.size();
-  for (size_t i = 0; i < ops; ++i) {
-    const Op op = graph.ops[i];
-    // What is chosen of them, in floats, may be quantized.
-    if (chooses(op))
-      for (const ValueId in : data_inputs(graph, op))
-        if (far.contains(in))
-          for (const ValueId out : data_outputs(graph, op)) far.insert(out);
-    if (op.kind != Kind::kQuantize || !far.contains(op.inputs[0])) continue;
-    const Interval ends = interval_of(*grid_of(graph.at(op.outputs[0])));
-    core::Builder& b = rewriter.b;
-    b.origin = op.origin;
-    const core::Val x{op.inputs[0]};
-    const core::Val limited = b.minimum(b.maximum(x, b.scalar_like(ends.low, x)), b.scalar_like(ends.high, x));
-    rewriter.note_new_ops();
-    rewriter.set_input(static_cast<OpId>(i), 0, limited.id);
-  }
-  graph.tidy();
-}
-
-void restore_floats(core::Graph& graph, const PlacedGrids& placed) {
-  std::map<const stream::Recipe*, ValueId> made;
-  for (size_t i = 0; i < graph.ops.size(); ++i)
-    for (size_t slot = 0; slot < graph.ops[i].inputs.size(); ++slot) {
-      const ValueId in = graph.ops[i].inputs[slot];
-      if (in == core::kAbsent || !graph.at(in).is_constant()) continue;
-      const stream::Recipe* recipe = graph.at(in).constant.get();
-      const auto known = placed.floats.find(recipe);
-      if (known == placed.floats.end()) continue;
-      std::string name = graph.at(in).name;
-      const auto [it, is_new] = made.try_emplace(recipe, core::kAbsent);
-      if (is_new) it->second = graph.add_constant(known->second, std::move(name));
-      graph.ops[i].inputs[slot] = it->second;
-    }
-  graph.tidy();
 }
 
 }  // namespace lowtide::layout

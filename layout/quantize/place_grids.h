@@ -10,28 +10,13 @@
 #pragma once
 
 #include <map>
-#include <set>
 #include <string>
-#include <vector>
 
 #include "layout/quantize/calibrated.h"
+#include "layout/quantize/placed_grids.h"
 #include "stream/progress.h"
 
 namespace lowtide::layout {
-
-// What is to be known after integer kernels are chosen.
-struct PlacedGrids {
-  // Why ops were left in floats, by their first results.
-  std::map<ValueId, std::string> reasons;
-  // Floats that are so far from a grid that QUANTIZE would be wrong in some kernels.
-  std::set<ValueId> far;
-  // Notes for the user.
-  std::vector<std::string> notes;
-  // The floats of constants that were made integers, by their recipes.
-  std::map<const stream::Recipe*, stream::RecipeRef> floats;
-  // The first results of ops that integer kernels or tables are to compute.
-  std::vector<ValueId> computing;
-};
 
 // Ops that integer kernels refuse, by their first results, with the reasons.
 using RefusedOps = std::map<ValueId, std::string>;
@@ -43,11 +28,5 @@ using RefusedOps = std::map<ValueId, std::string>;
 // integers.
 PlacedGrids place_grids(core::Graph& graph, Calibrated calibrated, stream::Progress* progress, bool tables = false,
                         const RefusedOps& refused = {});
-
-// After quantize(): puts a MAXIMUM and a MINIMUM with the ends of the grid before each QUANTIZE of such floats.
-void limit_far(core::Graph& graph, const PlacedGrids& placed);
-
-// After quantize(): ops that are in floats nevertheless read their floats again.
-void restore_floats(core::Graph& graph, const PlacedGrids& placed);
 
 }  // namespace lowtide::layout

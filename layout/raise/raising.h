@@ -168,8 +168,8 @@ class Raising {
   // dimensions that inputs have too.
   std::string reshaped(const std::string& name, const Shape& shape, std::optional<size_t> computed_by = std::nullopt);
   std::string cast(const std::string& name, DType to);
-  // Of tensors of `dtype`. The trap: ONNX Runtime's Max, Min and Clip of i64 compare the low halves as signed numbers,
-  // and to them 2^31 is below 31.
+  // Of tensors of `dtype`. Not Max, Min or Clip for i64: ONNX Runtime's compare the low halves as signed numbers, so
+  // that 2^31 counts as less than 31.
   std::string larger(const std::string& a, const std::string& b, DType dtype);
   std::string smaller(const std::string& a, const std::string& b, DType dtype);
 
