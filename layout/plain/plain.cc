@@ -28,7 +28,7 @@ void replace_result(Rewriter& rewriter, ValueId old, Val made) {
 
 void plain_forms(core::Graph& graph) {
   std::map<Kind, std::vector<Rule>> rules;
-  for (std::span<const PlainRule> family : {look_up_rules(), tile_rules(), reverse_rules(), fold_rules()})
+  for (std::span<const PlainRule> family : {look_up_rules(), tile_rules(), reverse_rules(), fold_rules(), mean_rules()})
     for (const PlainRule& row : family) rules[row.kind].push_back(row.rule);
   core::apply_rules(graph, [&](Kind kind) {
     auto found = rules.find(kind);

@@ -26,6 +26,7 @@ std::span<const PlainRule> look_up_rules();  // look_up.cc: GATHER by a list of 
 std::span<const PlainRule> reverse_rules();  // reverse.cc: REVERSE_V2 for STRIDED_SLICE backwards
 std::span<const PlainRule> tile_rules();     // tile.cc: TILE for BROADCAST_TO
 std::span<const PlainRule> fold_rules();     // fold_constants.cc: what is computed from constants alone
+std::span<const PlainRule> mean_rules();     // means.cc: the MEAN of few MEANs
 
 // Whether a RESHAPE to this shape is free: with two dimensions that are known at run time only it has to compute them.
 bool can_reshape_to(const core::Shape& shape);
