@@ -11,6 +11,7 @@
 #include "layout/drop_unused_values.h"
 #include "layout/raise/channels_first.h"
 #include "layout/raise/import_tflite.h"
+#include "layout/raise/joined_pads.h"
 #include "layout/raise/raised_operator.h"
 #include "layout/raise/raising.h"
 #include "layout/raise/refused_by_litert.h"
@@ -115,6 +116,7 @@ int64_t chosen_opset(const core::Model& model, const RaiseOptions& options) {
 void write_nodes(core::Model& from, int64_t opset, RaiseResult& result) {
   onnx::Graph& out = result.model.graph;
   RaisedModel raised{.from = from, .main = out, .refused = result.refused, .opset = opset};
+  for (const auto& each : from.graphs) raised.joined_pads[each.get()] = join_pads(*each);
   OnnxGraph target(raised);
   const core::Graph& graph = target.graph;
   write_ops(target);

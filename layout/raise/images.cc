@@ -33,7 +33,8 @@ void convolution(Raising& r, std::span<const int64_t> strides, std::span<const i
   for (size_t i = 0; i < strides.size(); ++i)
     axes.push_back(
         {image[i + 2], r.need_static(weights[i + 2], "the shape of the weights is"), strides[i], dilations[i]});
-  Attributes attributes = window_attributes(axes, padding, WindowOf::kConvolution, r.onnx.model.from).attributes;
+  Attributes attributes =
+      window_attributes(axes, padding, WindowOf::kConvolution, r.onnx.model.from, r.joined_pads()).attributes;
   const int64_t channels = r.need_static(image[1], "the number of channels is");
   const int64_t in_group = r.need_static(weights[1], "the shape of the weights is");
   attributes.push_back(attribute("group", channels / in_group));
@@ -167,11 +168,29 @@ void raise_conv_3d_transpose(Raising& r) {
   transposed_convolution(r, strides, o.padding, o.activation);
 }
 
+// Whether the data are a PAD's, in another order of axes perhaps.
+bool is_padded(const Raising& r) {
+  ValueId id = r.op.inputs[0];
+  for (;;) {
+    const core::OpId producer = r.graph.at(id).producer;
+    if (producer < 0) return false;
+    const core::Op& op = r.graph.op(producer);
+    if (op.kind != Kind::kTranspose) return op.kind == Kind::kPad || op.kind == Kind::kPadv2;
+    id = op.inputs[0];
+  }
+}
+
 WindowAttributes pool_attributes(Raising& r) {
   const auto& o = r.options<core::PoolOptions>();
   const Shape& image = r.in(0).shape;
   const WindowSize axes[] = {{image[2], o.filter_h, o.stride_h, 1}, {image[3], o.filter_w, o.stride_w, 1}};
-  return window_attributes(axes, o.padding, WindowOf::kPool, r.onnx.model.from);
+  WindowAttributes out = window_attributes(axes, o.padding, WindowOf::kPool, r.onnx.model.from, r.joined_pads());
+  // ONNX Runtime makes a Pad with zeros the pads of the pool behind it, whatever the pool is (pad_fusion.cc): a maximum
+  // would lose the zeros, an average would not count them, and pads as large as the window would be refused. It leaves
+  // pools with auto_pad alone.
+  if (o.padding == Padding::kValid && !r.joined_pads() && is_padded(r))
+    out.attributes.push_back(attribute("auto_pad", std::string_view("VALID")));
+  return out;
 }
 
 // Elements that a node only chooses from, in a type for which ONNX Runtime has a kernel: as they are stored, in a wider
@@ -195,7 +214,10 @@ void give_chosen(Raising& r, const Choice& choice, const std::string& name) {
 
 void raise_average_pool(Raising& r) {
   WindowAttributes window = pool_attributes(r);
-  if (window.has_pads) window.attributes.push_back(attribute("count_include_pad", int64_t{0}));
+  if (r.joined_pads())
+    window.attributes.push_back(attribute("count_include_pad", int64_t{1}));
+  else if (window.has_pads)
+    window.attributes.push_back(attribute("count_include_pad", int64_t{0}));
   r.give_activated(r.node("AveragePool", {r.real(0)}, std::move(window.attributes)),
                    r.options<core::PoolOptions>().activation);
 }

@@ -345,6 +345,12 @@ std::string Raising::real_by_result(size_t i) {
   return onnx.dequantized(stored(i), *result.quantization, result.dtype, false);
 }
 
+const std::vector<int64_t>* Raising::joined_pads() const {
+  const JoinedPads& all = onnx.model.joined_pads.at(&graph);
+  const auto found = all.find(op.outputs[0]);
+  return found == all.end() ? nullptr : &found->second;
+}
+
 bool Raising::same_scale(size_t a, size_t b) const { return in(a).quantization == in(b).quantization; }
 
 bool Raising::moves_stored() const {

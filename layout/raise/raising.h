@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "layout/core/graph.h"
+#include "layout/raise/joined_pads.h"
 #include "layout/raise/unique_names.h"
 #include "stream/error.h"
 #include "stream/onnx/model.h"
@@ -54,6 +55,7 @@ struct RaisedModel {
   size_t fresh = 0;
   size_t called_ops = 0;  // written for ops that run graphs
   std::vector<onnx::Function> functions = {};
+  std::map<const core::Graph*, JoinedPads> joined_pads = {};
   std::map<const stream::Recipe*, std::string> large = {};  // constants of all graphs, which are in the main one
 };
 
@@ -125,6 +127,8 @@ class Raising {
     return std::get<T>(op.options);
   }
   std::optional<std::vector<int64_t>> ints(size_t i) const { return graph.ints(op.inputs[i]); }
+  // The pads that the op got from a PAD; null for none.
+  const std::vector<int64_t>* joined_pads() const;
   // Refuses an input that is computed at run time.
   std::vector<int64_t> need_ints(size_t i, std::string_view what) const;
   // Refuses a dimension that is known at run time only.

@@ -26,7 +26,7 @@ bool may_end_before_image(const WindowSize& axis) {
 }  // namespace
 
 WindowAttributes window_attributes(std::span<const WindowSize> axes, core::Padding padding, WindowOf of,
-                                   const core::Model& model) {
+                                   const core::Model& model, const std::vector<int64_t>* joined) {
   std::vector<int64_t> kernel, strides, dilations, before, after;
   const bool is_same = padding == core::Padding::kSame;
   bool has_known_pads = true;
@@ -46,6 +46,7 @@ WindowAttributes window_attributes(std::span<const WindowSize> axes, core::Paddi
   WindowAttributes out;
   out.attributes = {attribute("kernel_shape", kernel), attribute("strides", strides)};
   if (of == WindowOf::kConvolution) out.attributes.push_back(attribute("dilations", dilations));
+  if (joined) out.attributes.push_back(attribute("pads", *joined));
   if (!is_same) return out;
   if (!has_known_pads) {
     if (std::any_of(dilations.begin(), dilations.end(), [](int64_t one) { return one > 1; }))

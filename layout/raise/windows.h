@@ -28,8 +28,9 @@ struct WindowAttributes {
 
 enum class WindowOf : uint8_t { kConvolution, kPool };  // a pool has no dilations
 
-// SAME of a size that is known at run time only becomes auto_pad, where the pads depend on it.
+// SAME of a size that is known at run time only becomes auto_pad, where the pads depend on it. `joined`: the pads of a
+// PAD, for VALID (joined_pads.h); null for none.
 WindowAttributes window_attributes(std::span<const WindowSize> axes, core::Padding padding, WindowOf of,
-                                   const core::Model& model);
+                                   const core::Model& model, const std::vector<int64_t>* joined = nullptr);
 
 }  // namespace lowtide::layout

@@ -37,8 +37,11 @@ def conv(m, x, activation=0, per_channel=True, **output):
     return m.op("CONV_2D", [x, w, b], (1, 4, 8, 5), "i8", ("Conv2DOptions", fields), version=3, **(Y | output))
 
 
-def optimized(path):
+def optimized(path, keeps_int8=False):
+    """The operators that ONNX Runtime makes of the model beside `path`."""
     options = onnxruntime.SessionOptions()
+    if keeps_int8:
+        options.add_session_config_entry("session.qdqisint8allowed", "1")
     options.log_severity_level = 3
     options.optimized_model_filepath = str(path.with_suffix(".optimized.onnx"))
     onnxruntime.InferenceSession(str(path.with_suffix(".onnx")), options)
