@@ -9,6 +9,7 @@
 
 #include "layout/core/graph.h"
 #include "layout/drop_unused_values.h"
+#include "layout/merge_equal.h"
 #include "layout/raise/channels_first.h"
 #include "layout/raise/import_tflite.h"
 #include "layout/raise/joined_pads.h"
@@ -190,6 +191,8 @@ RaiseResult raise_model(const tfl::Model& model, const RaiseOptions& options, st
     if (result.refused.empty()) settle_layouts(*one);
     merge_transposes(*one);
     one->tidy();
+    // Weights that several convolutions share are in ONNX's order once.
+    merge_equal(*one);
     drop_unused_values(*one);
   }
   write_nodes(core_model, opset, result);
