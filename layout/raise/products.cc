@@ -87,10 +87,14 @@ std::string adjoint(Raising& r, size_t i, bool exchanged) {
   if (!exchanged) return raised_weights(r, i, other);
   const core::Value& value = r.in(i);
   const int last = value.rank() - 1;
-  std::vector<int64_t> perm(value.shape.size());
-  std::iota(perm.begin(), perm.end(), 0);
-  std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
-  const auto moved = [&](const std::string& name) { return r.node("Transpose", {name}, {attribute("perm", perm)}); };
+  core::Perm order(value.shape.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[order.size() - 1], order[order.size() - 2]);
+  if (value.is_constant() && !value.quantization && real_type(value) == value.dtype)
+    return r.onnx.initializer(stream::recipe::permute(value.constant, order), value.name);
+  const auto moved = [&](const std::string& name) {
+    return r.node("Transpose", {name}, {attribute("perm", std::vector<int64_t>(order.begin(), order.end()))});
+  };
   if (!value.quantization) return moved(r.real(i));
   StoredNumbers numbers = stored_weights(r, i, other);
   int& axis = numbers.quantization.axis;

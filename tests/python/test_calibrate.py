@@ -457,7 +457,7 @@ def test_expected_outputs_that_do_not_fit_on_the_disk(environment, tmp_path):
 @pytest.mark.parametrize("seconds", [0.3, 1, 3])
 def test_an_interrupt_leaves_nothing_and_says_one_line(model, environment, tmp_path, seconds):
     """During the import, the runs, and the choice of settings, which converts and has expected outputs on the disk."""
-    np.savez(tmp_path / "s.npz", x=stacked(12000))
+    np.savez(tmp_path / "s.npz", x=stacked(30000))
     temporary = tmp_path / "t"
     temporary.mkdir()
     before = sorted(tmp_path.iterdir())
@@ -477,7 +477,7 @@ def test_an_interrupt_leaves_nothing_and_says_one_line(model, environment, tmp_p
     time.sleep(seconds)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 10, err
+    assert process.returncode == 10, (process.returncode, out, err)
     assert out == "" and err == "lowtide: interrupted [interrupted]\n"
     left = [path.name for path in temporary.iterdir() if path.name != ".ses"]  # which is ONNX Runtime's
     assert sorted(tmp_path.iterdir()) == before and left == []
