@@ -19,6 +19,7 @@
 #include "layout/lower/conv.h"
 #include "layout/lower/matmul.h"
 #include "layout/lower/quantize_linear.h"
+#include "layout/lower/shapes_and_indices.h"
 #include "layout/lower/sliding_window.h"
 
 namespace lowtide::layout {
@@ -30,12 +31,17 @@ struct IntegerOperand {
   double most = 0;
 };
 
+// The rows and columns of a vector, which has neither.
+constexpr int kNoAxis = -1;
+
 // A scalar stays; a list becomes [n, 1, ..] so that it broadcasts along `axis` of a tensor of `rank`.
 Val broadcast_along(Lowering& lo, Val list, int axis, int rank) {
   if (lo.rank(list) == 0) return list;
   if (lo.rank(list) > 1) return list;  // the model gives a shape that broadcasts
   const Dim count = lo.b.dim(list, 0);
   if (count == 1) return lo.b.reshape(list, std::initializer_list<Dim>{});
+  if (axis == kNoAxis || axis >= rank)
+    lo.malformed(fmt::format("{} scales or zero points for the rows or columns of a vector, which has one", count));
   Shape shape(static_cast<size_t>(rank - axis), 1);
   shape[0] = count;
   return lo.b.reshape(list, shape);
@@ -47,13 +53,22 @@ struct Range {
 
 Range range(DType dtype) { return dtype == DType::kInt8 ? Range{-128, 127} : Range{0, 255}; }
 
-// x minus its zero point. `axis`: the axis of x that a list of zero points belongs to.
+// Malformed where scales or zero points enlarged what they were applied to.
+void need_shape_of(Lowering& lo, Val made, Val x) {
+  const Shape have = lo.shape(made), wanted = lo.shape(x);
+  if (have.size() != wanted.size() ||
+      !std::equal(have.begin(), have.end(), wanted.begin(), [](Dim a, Dim b) { return !known_to_differ(a, b); }))
+    lo.malformed(fmt::format("scales or zero points of a shape that does not fit {}: with them it is {}",
+                             stream::to_string(wanted), stream::to_string(have)));
+}
+
+// x minus its zero point. `axis`: the axis of x that a list of zero points belongs to, or kNoAxis.
 IntegerOperand integer_operand(Lowering& lo, Val x, Val zero, int axis) {
   const Range all = range(lo.dtype(x));
   const Val numbers = as_floats(lo.b, x);
   if (!zero) return {numbers, std::max(-all.least, all.most)};
   if (lo.dtype(zero) != lo.dtype(x)) lo.malformed("an operand and its zero point must have the same type");
-  if (lo.rank(zero) == 1) {
+  if (lo.rank(zero) == 1 && axis != kNoAxis) {
     const Dim count = lo.b.dim(zero, 0), extent = lo.b.dim(x, axis);
     if (stream::is_static(count) && stream::is_static(extent) && count != 1 && count != extent)
       lo.malformed(fmt::format("there are {} zero points for an axis of {} elements", count, extent));
@@ -65,7 +80,9 @@ IntegerOperand integer_operand(Lowering& lo, Val x, Val zero, int axis) {
   }
   const double most = std::max(all.most - zeros.least, zeros.most - all.least);
   if (zeros.least == 0 && zeros.most == 0) return {numbers, most};
-  return {lo.b.sub(numbers, broadcast_along(lo, as_floats(lo.b, zero), axis, lo.rank(x))), most};
+  const Val centered = lo.b.sub(numbers, broadcast_along(lo, as_floats(lo.b, zero), axis, lo.rank(x)));
+  need_shape_of(lo, centered, x);
+  return {centered, most};
 }
 
 // Digits, from -base to base, as a constant of integers: the file then has those in place of floats.
@@ -118,11 +135,20 @@ Val vector_as_matrix(Lowering& lo, Val x, bool row) {
   return lo.b.reshape(x, row ? Shape{1, lo.b.dim(x, 0)} : Shape{lo.b.dim(x, 0), 1});
 }
 
+int axis_of_rows(Lowering& lo, Val x) { return lo.rank(x) < 2 ? kNoAxis : lo.rank(x) - 2; }
+int axis_of_columns(Lowering& lo, Val x) { return lo.rank(x) < 2 ? kNoAxis : lo.rank(x) - 1; }
+
+// The axis of numpy's matmul that the rows of its left operand are.
+int axis_of_rows(Lowering& lo, Val product, Val left, Val right) {
+  if (lo.rank(left) < 2) return kNoAxis;
+  return lo.rank(product) - (lo.rank(right) < 2 ? 1 : 2);
+}
+
 // numpy's matmul of two tensors less their zero points, as i32.
 Val integer_matmul(Lowering& lo, Val a, Val a_zero, Val b, Val b_zero) {
   if (lo.rank(a) < 1 || lo.rank(b) < 1) lo.malformed("operands must have rank 1 or more");
-  IntegerOperand left = integer_operand(lo, a, a_zero, std::max(0, lo.rank(a) - 2)),
-                 right = integer_operand(lo, b, b_zero, lo.rank(b) - 1);
+  IntegerOperand left = integer_operand(lo, a, a_zero, axis_of_rows(lo, a)),
+                 right = integer_operand(lo, b, b_zero, axis_of_columns(lo, b));
   left.numbers = vector_as_matrix(lo, left.numbers, true);
   right.numbers = vector_as_matrix(lo, right.numbers, false);
   const int64_t terms = lo.need_static(lo.b.dim(left.numbers, -1), "the inner dimension");
@@ -148,7 +174,9 @@ Val integer_convolution(Lowering& lo, Val x, Val x_zero, Val weights, Val weight
 // Sums times a factor, as integers of the zero point's type. `axis`: as in integer_operand().
 Val requantized(Lowering& lo, Val sum, Val factor, Val zero, int axis) {
   const Val levels = lo.b.mul(lo.b.cast(sum, DType::kFloat32), factor);
-  return as_levels(lo.b, levels, broadcast_along(lo, zero, axis, lo.rank(sum)), lo.dtype(zero));
+  const Val made = as_levels(lo.b, levels, broadcast_along(lo, zero, axis, lo.rank(sum)), lo.dtype(zero));
+  need_shape_of(lo, made, sum);
+  return made;
 }
 
 // Weights and bias of a product by data on one grid, as floats; absent where they are not constants, or not per tensor
@@ -230,10 +258,12 @@ Val real_product(Lowering& lo, const Levels& left, const Levels& right) {
   if (lo.dtype(left.scale) != DType::kFloat32)
     lo.unsupported(fmt::format("scales of {} are not supported", stream::dtype_name(lo.dtype(left.scale))),
                    "use float32 scales");
-  const int rank = lo.rank(left.q);
-  const Val of_columns = broadcast_along(lo, right.scale, 0, 1);
-  const Val scale = b.mul(broadcast_along(lo, left.scale, std::max(0, rank - 2), rank), of_columns);
-  return b.mul(b.cast(sum, DType::kFloat32), scale);
+  const int rank = lo.rank(sum);
+  const Val of_columns = broadcast_along(lo, right.scale, lo.rank(right.q) < 2 ? kNoAxis : rank - 1, rank);
+  const Val of_rows = broadcast_along(lo, left.scale, axis_of_rows(lo, sum, left.q, right.q), rank);
+  const Val y = b.mul(b.cast(sum, DType::kFloat32), b.mul(of_rows, of_columns));
+  need_shape_of(lo, y, sum);
+  return y;
 }
 
 void lower_matmul_integer(Lowering& lo) {
@@ -309,10 +339,11 @@ void lower_qlinear_matmul(Lowering& lo) {
     return;
   if (products_of_data_on_grids(lo)) return;
   const Val sum = integer_matmul(lo, left, lo.input(2), right, lo.input(5));
-  const int row = std::max(0, lo.rank(left) - 2);
-  const Val a_scale = broadcast_along(lo, b.cast(lo.input(1), DType::kFloat32), row, lo.rank(left));
-  const Val b_scale = broadcast_along(lo, b.cast(lo.input(4), DType::kFloat32), lo.rank(right) - 1, lo.rank(right));
-  const Val y_scale = broadcast_along(lo, b.cast(lo.input(6), DType::kFloat32), row, lo.rank(left));
+  const int rank = lo.rank(sum), row = axis_of_rows(lo, sum, left, right);
+  const int column = lo.rank(right) < 2 ? kNoAxis : rank - 1;
+  const Val a_scale = broadcast_along(lo, b.cast(lo.input(1), DType::kFloat32), row, rank);
+  const Val b_scale = broadcast_along(lo, b.cast(lo.input(4), DType::kFloat32), column, rank);
+  const Val y_scale = broadcast_along(lo, b.cast(lo.input(6), DType::kFloat32), row, rank);
   lo.output(0, requantized(lo, sum, b.div(b.mul(a_scale, b_scale), y_scale), lo.input(7), row));
 }
 

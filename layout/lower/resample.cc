@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace lowtide::layout {
 namespace {
@@ -62,24 +63,26 @@ float filter(const Resampling& how, float d) {
   return 0;
 }
 
-// Adds up weights of the same index, drops zeros.
-std::vector<Tap> gathered(std::vector<Tap> taps) {
-  std::stable_sort(taps.begin(), taps.end(), [](const Tap& a, const Tap& b) { return a.index < b.index; });
-  std::vector<Tap> sums;
+// Adds up weights of the same index, drops zeros. The taps are few, and nearly in order.
+void gather(std::vector<Tap>& taps) {
+  for (size_t i = 1; i < taps.size(); ++i)
+    for (size_t at = i; at > 0 && taps[at].index < taps[at - 1].index; --at) std::swap(taps[at], taps[at - 1]);
+  size_t kept = 0;
   for (const Tap& tap : taps) {
-    if (!sums.empty() && sums.back().index == tap.index)
-      sums.back().weight += tap.weight;
+    if (kept > 0 && taps[kept - 1].index == tap.index)
+      taps[kept - 1].weight += tap.weight;
     else
-      sums.push_back(tap);
+      taps[kept++] = tap;
   }
-  std::erase_if(sums, [](const Tap& tap) { return tap.weight == 0; });
-  return sums;
+  taps.resize(kept);
+  std::erase_if(taps, [](const Tap& tap) { return tap.weight == 0; });
 }
 
-std::vector<Tap> filtered(const Resampling& how, const ResampledAxis& axis, float x) {
+// Taps of the filter around position x, in place of those in `taps`.
+void filter_at(const Resampling& how, const ResampledAxis& axis, float x, std::vector<Tap>& taps) {
   const float shrink = how.antialias ? std::min(1.0f, axis.scale) : 1.0f;
   const float support = (how.interpolation == Interpolation::kLinear ? 1.0f : 2.0f) / shrink;
-  std::vector<Tap> taps;
+  taps.clear();
   float total = 0;
   for (int64_t i = static_cast<int64_t>(std::floor(x - support)); i <= static_cast<int64_t>(std::ceil(x + support));
        ++i) {
@@ -92,14 +95,14 @@ std::vector<Tap> filtered(const Resampling& how, const ResampledAxis& axis, floa
   const bool normalise = how.antialias || how.exclude_outside;
   if (normalise && total != 0)
     for (Tap& tap : taps) tap.weight /= total;
-  return gathered(std::move(taps));
+  gather(taps);
 }
 
-Taps onnx_taps_at(const Resampling& how, const ResampledAxis& axis, int64_t i) {
+// In place of what `taps` has: its memory is used again.
+void onnx_taps_at(const Resampling& how, const ResampledAxis& axis, int64_t i, Taps& taps) {
   const bool stays = axis.scale == 1 && axis.in == axis.out && how.transform != Transform::kTfCropAndResize;
   float x = stays ? static_cast<float>(i) : original(how.transform, static_cast<float>(i), axis);
   const float last = static_cast<float>(axis.in - 1);
-  Taps taps;
   taps.outside = how.transform == Transform::kTfCropAndResize && !(x >= 0 && x <= last);
   if (std::isnan(x)) x = 0;  // of a region so large that its differences are infinite: outside
   // Far outside only the border contributes; clamping keeps the loops short.
@@ -108,12 +111,13 @@ Taps onnx_taps_at(const Resampling& how, const ResampledAxis& axis, int64_t i) {
     taps.taps = {{std::clamp<int64_t>(nearest_index(how.nearest, x, axis.scale < 1), 0, axis.in - 1), 1.0f}};
   } else {
     if (how.interpolation == Interpolation::kLinear && !how.antialias) x = std::clamp(x, 0.0f, last);
-    taps.taps = filtered(how, axis, x);
+    filter_at(how, axis, x, taps.taps);
   }
-  return taps;
 }
 
-std::vector<Tap> kernel_taps_at(bool bilinear, KernelSetting setting, int64_t in, int64_t out, int64_t i) {
+// Adds the taps of LiteRT's kernel with their weights negated.
+void subtract_kernel_taps(bool bilinear, KernelSetting setting, int64_t in, int64_t out, int64_t i,
+                          std::vector<Tap>& taps) {
   const float ratio = setting.align_corners && out > 1 ? static_cast<float>(in - 1) / static_cast<float>(out - 1)
                                                        : static_cast<float>(in) / static_cast<float>(out);
   const float value = static_cast<float>(i);
@@ -122,18 +126,20 @@ std::vector<Tap> kernel_taps_at(bool bilinear, KernelSetting setting, int64_t in
     const int64_t low = std::max<int64_t>(static_cast<int64_t>(std::floor(x)), 0);
     const int64_t high = std::min<int64_t>(static_cast<int64_t>(std::ceil(x)), in - 1);
     const float part = x - static_cast<float>(low);
-    return gathered({{low, 1 - part}, {high, part}});
+    taps.push_back({low, part - 1});
+    taps.push_back({high, -part});
+    return;
   }
   const float x = (value + (setting.half_pixel_centers ? 0.5f : 0.0f)) * ratio;
   const int64_t at = static_cast<int64_t>(setting.align_corners ? std::round(x) : std::floor(x));
-  return {{std::clamp<int64_t>(at, 0, in - 1), 1.0f}};
+  taps.push_back({std::clamp<int64_t>(at, 0, in - 1), -1.0f});
 }
 
 }  // namespace
 
 std::vector<Taps> onnx_taps(const Resampling& how, const ResampledAxis& axis) {
-  std::vector<Taps> all;
-  for (int64_t i = 0; i < axis.out; ++i) all.push_back(onnx_taps_at(how, axis, i));
+  std::vector<Taps> all(static_cast<size_t>(axis.out));
+  for (int64_t i = 0; i < axis.out; ++i) onnx_taps_at(how, axis, i, all[static_cast<size_t>(i)]);
   return all;
 }
 
@@ -145,12 +151,17 @@ bool kernel_agrees(const Resampling& how, const ResampledAxis& axis, KernelSetti
     const int64_t largest = how.transform == Transform::kHalfPixelSymmetric ? axis.in : position;
     return 1e-5f + 5e-7f * std::min(static_cast<float>(largest), kMostUlpsOf);
   };
+  if (axis.in == 1) return true;  // there is one element to take
+  // Each position is compared, and a few bytes can ask for millions.
+  constexpr int64_t kMostCompared = 1 << 22;
+  if (axis.out > kMostCompared) return false;
   const bool bilinear = how.interpolation == Interpolation::kLinear;
+  Taps difference;
   for (int64_t i = 0; i < axis.out; ++i) {
-    std::vector<Tap> difference = onnx_taps_at(how, axis, i).taps;
-    for (const Tap& tap : kernel_taps_at(bilinear, setting, axis.in, axis.out, i))
-      difference.push_back({tap.index, -tap.weight});
-    for (const Tap& tap : gathered(std::move(difference)))
+    onnx_taps_at(how, axis, i, difference);
+    subtract_kernel_taps(bilinear, setting, axis.in, axis.out, i, difference.taps);
+    gather(difference.taps);
+    for (const Tap& tap : difference.taps)
       if (std::fabs(tap.weight) > tolerance(tap.index)) return false;
   }
   return true;

@@ -180,6 +180,29 @@ CASES = [
         ranges={"x": (0, 256), "v": (-128, 128)},
         steps=1,
     ),
+    *(
+        Case(
+            f"qlinear_matmul/{name}",
+            f"int8{list(x)} x",
+            "y = QLinearMatMul(x, s, z, w, t, a, u, b)",
+            {
+                "s": f(0.03),
+                "z": np.int8(-7),
+                "w": I(*w),
+                "t": np.array([0.02], np.float32),
+                "a": np.int8(3),
+                "u": f(0.9),
+                "b": np.array([-9], np.int8),
+            },
+            **i8,
+        )
+        for name, x, w in [
+            ("vector_by_vector", (5,), (5,)),
+            ("vector_by_matrix", (5,), (5, 4)),
+            ("matrix_by_vector", (3, 5), (5,)),
+            ("matrix_by_matrices", (3, 5), (2, 5, 4)),
+        ]
+    ),
     Case(
         "qlinear_matmul/saturates",
         "int8[3,5] x",
