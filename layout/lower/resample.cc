@@ -64,7 +64,7 @@ float filter(const Resampling& how, float d) {
 }
 
 // Adds up weights of the same index, drops zeros. The taps are few, and nearly in order.
-void gather(std::vector<Tap>& taps) {
+void merge_taps(std::vector<Tap>& taps) {
   for (size_t i = 1; i < taps.size(); ++i)
     for (size_t at = i; at > 0 && taps[at].index < taps[at - 1].index; --at) std::swap(taps[at], taps[at - 1]);
   size_t kept = 0;
@@ -95,7 +95,7 @@ void filter_at(const Resampling& how, const ResampledAxis& axis, float x, std::v
   const bool normalise = how.antialias || how.exclude_outside;
   if (normalise && total != 0)
     for (Tap& tap : taps) tap.weight /= total;
-  gather(taps);
+  merge_taps(taps);
 }
 
 // In place of what `taps` has: its memory is used again.
@@ -160,7 +160,7 @@ bool kernel_agrees(const Resampling& how, const ResampledAxis& axis, KernelSetti
   for (int64_t i = 0; i < axis.out; ++i) {
     onnx_taps_at(how, axis, i, difference);
     subtract_kernel_taps(bilinear, setting, axis.in, axis.out, i, difference.taps);
-    gather(difference.taps);
+    merge_taps(difference.taps);
     for (const Tap& tap : difference.taps)
       if (std::fabs(tap.weight) > tolerance(tap.index)) return false;
   }

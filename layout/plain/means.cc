@@ -19,10 +19,10 @@
 namespace lowtide::layout {
 namespace {
 
-constexpr int64_t kMostElements = 2048;
+constexpr int64_t kFewElements = 2048;
 
 // The number of leading axes that a reduction keeps, where it reduces all axes behind them.
-std::optional<size_t> kept_axes(Rewriter& rewriter, const Op& reduction) {
+std::optional<size_t> axes_before_reduced(Rewriter& rewriter, const Op& reduction) {
   auto axes = rewriter.graph.ints(reduction.inputs[1]);
   const auto rank = static_cast<int64_t>(rewriter.value(reduction.inputs[0]).rank());
   if (!axes || axes->empty()) return std::nullopt;
@@ -34,13 +34,13 @@ std::optional<size_t> kept_axes(Rewriter& rewriter, const Op& reduction) {
   return are_last ? std::optional(static_cast<size_t>(axes->front())) : std::nullopt;
 }
 
-// The number of elements of a shape that is known; 0 for others, and for more than kMostElements.
+// The number of elements of a shape that is known; 0 for others, and for more than kFewElements.
 int64_t few_elements(const core::Shape& shape) {
   int64_t elements = 1;
   for (core::Dim extent : shape) {
-    if (core::is_symbol(extent) || extent > kMostElements) return 0;
+    if (core::is_symbol(extent) || extent > kFewElements) return 0;
     elements *= extent;
-    if (elements > kMostElements) return 0;
+    if (elements > kFewElements) return 0;
   }
   return elements;
 }
@@ -57,7 +57,8 @@ bool mean_of_means(Rewriter& rewriter, OpId id) {
   if (elements == 0 || !is_float(rewriter, source) || !is_float(rewriter, outer.outputs[0])) return false;
   core::Shape rows = rewriter.value(outer.inputs[0]).shape;
   // The inner MEANs are all of as many elements, so that their mean is that of all.
-  if (rows.empty() || kept_axes(rewriter, outer) != rows.size() - 1 || !kept_axes(rewriter, inner)) return false;
+  if (rows.empty() || axes_before_reduced(rewriter, outer) != rows.size() - 1 || !axes_before_reduced(rewriter, inner))
+    return false;
   rows.back() = 1;
   const int64_t groups = few_elements(rows);
   if (groups == 0 || elements % groups != 0) return false;

@@ -52,7 +52,7 @@ bool is_least(double number, core::DType dtype) {
   }
 }
 
-Activation activation_of(const Op& op) {
+Activation own_activation(const Op& op) {
   const auto* image = std::get_if<core::ChannelsFirstOptions>(&op.options);
   if (!image) return core::fused_activation(op);
   return std::visit(
@@ -75,7 +75,7 @@ bool is_never_negative(const Graph& graph, ValueId id) {
     const core::OpId producer = graph.at(id).producer;
     if (producer < 0) return false;
     const Op& op = graph.op(producer);
-    const Activation activation = activation_of(op);
+    const Activation activation = own_activation(op);
     if (activation == Activation::kRelu || activation == Activation::kRelu6) return true;
     switch (image_kind(op)) {
       case Kind::kRelu:
@@ -97,12 +97,12 @@ bool is_never_negative(const Graph& graph, ValueId id) {
 }
 
 // What a PAD puts around the image.
-struct Border {
+struct PadBorder {
   std::vector<int64_t> pads;  // of the spatial axes
   bool is_zero, is_least;     // is_least: no number of the image is less
 };
 
-std::optional<Border> border_of(Graph& graph, const Op& pad) {
+std::optional<PadBorder> border_of(Graph& graph, const Op& pad) {
   auto pads = spatial_pads(graph, pad);
   const Value &image = graph.at(pad.inputs[0]), &result = graph.at(pad.outputs[0]);
   const auto& scales = result.quantization;
@@ -117,7 +117,7 @@ std::optional<Border> border_of(Graph& graph, const Op& pad) {
   }
   const bool is_zero = number == zero;
   const bool has_least = is_least(number, result.dtype) || (is_zero && is_never_negative(graph, pad.inputs[0]));
-  return Border{.pads = *std::move(pads), .is_zero = is_zero, .is_least = has_least};
+  return PadBorder{.pads = *std::move(pads), .is_zero = is_zero, .is_least = has_least};
 }
 
 // ONNX Runtime refuses others.
@@ -129,7 +129,7 @@ bool are_in_window(const std::vector<int64_t>& pads, const core::PoolOptions& po
 }
 
 // Whether `op` can have the border as its pads.
-bool takes(const Op& op, ValueId padded, const Border& border) {
+bool takes(const Op& op, ValueId padded, const PadBorder& border) {
   const auto* image = std::get_if<core::ChannelsFirstOptions>(&op.options);
   if (!image || op.inputs[0] != padded || std::count(op.inputs.begin(), op.inputs.end(), padded) != 1) return false;
   switch (static_cast<Kind>(image->code)) {
@@ -158,7 +158,7 @@ JoinedPads join_pads(Graph& graph) {
   for (const Op& pad : graph.ops) {
     if (pad.kind != Kind::kPad && pad.kind != Kind::kPadv2) continue;
     const ValueId padded = pad.outputs[0], image = pad.inputs[0];
-    const std::optional<Border> border = border_of(graph, pad);
+    const std::optional<PadBorder> border = border_of(graph, pad);
     const std::vector<core::OpId>& readers = users[static_cast<size_t>(padded)];
     if (!border || std::count(graph.outputs.begin(), graph.outputs.end(), padded) != 0 ||
         !std::all_of(readers.begin(), readers.end(),

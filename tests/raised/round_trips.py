@@ -42,6 +42,7 @@ KNOWN = {
     "silero-vad__silero_vad_openvino_16k": "a single number of 1.4e-4, rounded differently by 9e-8",
     # From TFLite: operators.
     "litert__qwen_fc_blockwise_quantized": "the kernel that takes blocks of weights rounds its data, and the reference kernel is wrong",
+    "coral__movenet_single_pose_lightning_ptq": "indices that are remainders: those counted from the end are provided for",
     "tflm__micro_speech_quantized": "its FULLY_CONNECTED of i8 flattens an image, which GPU delegates compute wrongly: a RESHAPE "
     "does; and of one channel, CONV_2D is what DEPTHWISE_CONV_2D is",
 }

@@ -266,15 +266,6 @@ def batch_matmul_adjoint(m):
     return [m.op("BATCH_MATMUL", [a, b], (2, 5, 7), options=("BatchMatMulOptions", {"adjX": True, "adjY": True}))]
 
 
-def test_product_by_a_constant_with_its_axes_exchanged(tmp_path):
-    """The constant is stored as the product reads it."""
-    m = Model()
-    b = m.constant(np.random.default_rng(2).standard_normal((2, 7, 4)))
-    options = ("BatchMatMulOptions", {"adjY": True})
-    m.write(tmp_path / "m.tflite", [m.op("BATCH_MATMUL", [m.input((2, 5, 4)), b], (2, 5, 7), options=options)])
-    assert operators(agrees(tmp_path / "m.tflite")) == ["MatMul"]
-
-
 @pytest.mark.parametrize(
     ("begin", "end", "stride", "masks", "shape"),
     [

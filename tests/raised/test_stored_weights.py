@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights that several operators share, as the heads of detectors do, are stored once."""
+"""Weights are stored in the order in which ONNX's operator reads them; those that several operators share, as the heads of
+detectors do, once."""
 
 import numpy as np
 import pytest
 
-from tests.raised.judge_raised import agrees, raised
+from tests.raised.judge_raised import agrees, operators, raised
 from tests.raised.tflite_models import Model
 
 VALID = 0
@@ -35,3 +36,12 @@ def test_of_two_convolutions(shared, integers, tmp_path):
     # LiteRT's kernel for floats and integer weights rounds its data.
     model = (raised if integers else agrees)(tmp_path / "m.tflite")
     assert sum(list(one.dims) == [6, 5, 3, 2] for one in model.graph.initializer) == 1
+
+
+def test_product_by_a_constant_with_its_axes_exchanged(tmp_path):
+    """The constant is stored as the product reads it."""
+    m = Model()
+    b = m.constant(np.random.default_rng(2).standard_normal((2, 7, 4)))
+    options = ("BatchMatMulOptions", {"adjY": True})
+    m.write(tmp_path / "m.tflite", [m.op("BATCH_MATMUL", [m.input((2, 5, 4)), b], (2, 5, 7), options=options)])
+    assert operators(agrees(tmp_path / "m.tflite")) == ["MatMul"]
