@@ -79,6 +79,11 @@ std::vector<TensorType> infer_arg(const OpView& op) {
 
 std::vector<TensorType> infer_same(const OpView& op) { return {{op.dtype(0), op.shape(0)}}; }
 
+std::vector<TensorType> infer_cumsum(const OpView& op) {
+  if (op.ints(1) && axes_of(op, 1).size() != 1) reject(op, "it needs one axis");
+  return infer_same(op);
+}
+
 std::vector<TensorType> infer_softmax(const OpView& op) {
   if (op.rank(0) < 1) reject(op, "a scalar has no last axis");
   return infer_same(op);
@@ -191,7 +196,7 @@ constexpr Builtin softmax(Kind kind, Fold fold) {
       Memory::kMayOverwrite);
 }
 constexpr Builtin cumsum(Kind kind) {
-  return with(with(computing(kind, {infer_same, kNotFolded, commute_cumsum, rewrite_axes, kNotMerged},
+  return with(with(computing(kind, {infer_cumsum, kNotFolded, commute_cumsum, rewrite_axes, kNotMerged},
                              {kData, kIndices32}, {kData}),
                    Numbers::kSignFree),
               Memory::kMayOverwrite);
