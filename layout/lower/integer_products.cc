@@ -31,8 +31,7 @@ struct IntegerOperand {
   double most = 0;
 };
 
-// The rows and columns of a vector, which has neither.
-constexpr int kNoAxis = -1;
+constexpr int kNoAxis = -1;  // of the rows or columns of a vector
 
 // A scalar stays; a list becomes [n, 1, ..] so that it broadcasts along `axis` of a tensor of `rank`.
 Val broadcast_along(Lowering& lo, Val list, int axis, int rank) {
@@ -40,8 +39,9 @@ Val broadcast_along(Lowering& lo, Val list, int axis, int rank) {
   if (lo.rank(list) > 1) return list;  // the model gives a shape that broadcasts
   const Dim count = lo.b.dim(list, 0);
   if (count == 1) return lo.b.reshape(list, std::initializer_list<Dim>{});
-  if (axis == kNoAxis || axis >= rank)
-    lo.malformed(fmt::format("{} scales or zero points for the rows or columns of a vector, which has one", count));
+  if (axis == kNoAxis)
+    lo.malformed(fmt::format("{} scales or zero points for the rows or columns of a vector, which has one",
+                             lo.need_static(count, "the number of scales or zero points of a vector")));
   Shape shape(static_cast<size_t>(rank - axis), 1);
   shape[0] = count;
   return lo.b.reshape(list, shape);
@@ -135,20 +135,26 @@ Val vector_as_matrix(Lowering& lo, Val x, bool row) {
   return lo.b.reshape(x, row ? Shape{1, lo.b.dim(x, 0)} : Shape{lo.b.dim(x, 0), 1});
 }
 
-int axis_of_rows(Lowering& lo, Val x) { return lo.rank(x) < 2 ? kNoAxis : lo.rank(x) - 2; }
-int axis_of_columns(Lowering& lo, Val x) { return lo.rank(x) < 2 ? kNoAxis : lo.rank(x) - 1; }
+struct MatrixAxes {
+  int rows, columns;
+};
+MatrixAxes matrix_axes(Lowering& lo, Val x) {
+  const int rank = lo.rank(x);
+  return rank < 2 ? MatrixAxes{kNoAxis, kNoAxis} : MatrixAxes{rank - 2, rank - 1};
+}
 
-// The axis of numpy's matmul that the rows of its left operand are.
-int axis_of_rows(Lowering& lo, Val product, Val left, Val right) {
-  if (lo.rank(left) < 2) return kNoAxis;
-  return lo.rank(product) - (lo.rank(right) < 2 ? 1 : 2);
+// Of numpy's matmul: the rows of its left operand and the columns of its right one.
+MatrixAxes product_axes(Lowering& lo, Val product, Val left, Val right) {
+  const int rank = lo.rank(product);
+  const bool has_rows = lo.rank(left) >= 2, has_columns = lo.rank(right) >= 2;
+  return {has_rows ? rank - (has_columns ? 2 : 1) : kNoAxis, has_columns ? rank - 1 : kNoAxis};
 }
 
 // numpy's matmul of two tensors less their zero points, as i32.
 Val integer_matmul(Lowering& lo, Val a, Val a_zero, Val b, Val b_zero) {
   if (lo.rank(a) < 1 || lo.rank(b) < 1) lo.malformed("operands must have rank 1 or more");
-  IntegerOperand left = integer_operand(lo, a, a_zero, axis_of_rows(lo, a)),
-                 right = integer_operand(lo, b, b_zero, axis_of_columns(lo, b));
+  IntegerOperand left = integer_operand(lo, a, a_zero, matrix_axes(lo, a).rows),
+                 right = integer_operand(lo, b, b_zero, matrix_axes(lo, b).columns);
   left.numbers = vector_as_matrix(lo, left.numbers, true);
   right.numbers = vector_as_matrix(lo, right.numbers, false);
   const int64_t terms = lo.need_static(lo.b.dim(left.numbers, -1), "the inner dimension");
@@ -259,8 +265,9 @@ Val real_product(Lowering& lo, const Levels& left, const Levels& right) {
     lo.unsupported(fmt::format("scales of {} are not supported", stream::dtype_name(lo.dtype(left.scale))),
                    "use float32 scales");
   const int rank = lo.rank(sum);
-  const Val of_columns = broadcast_along(lo, right.scale, lo.rank(right.q) < 2 ? kNoAxis : rank - 1, rank);
-  const Val of_rows = broadcast_along(lo, left.scale, axis_of_rows(lo, sum, left.q, right.q), rank);
+  const MatrixAxes axes = product_axes(lo, sum, left.q, right.q);
+  const Val of_columns = broadcast_along(lo, right.scale, axes.columns, rank);
+  const Val of_rows = broadcast_along(lo, left.scale, axes.rows, rank);
   const Val y = b.mul(b.cast(sum, DType::kFloat32), b.mul(of_rows, of_columns));
   need_shape_of(lo, y, sum);
   return y;
@@ -339,12 +346,12 @@ void lower_qlinear_matmul(Lowering& lo) {
     return;
   if (products_of_data_on_grids(lo)) return;
   const Val sum = integer_matmul(lo, left, lo.input(2), right, lo.input(5));
-  const int rank = lo.rank(sum), row = axis_of_rows(lo, sum, left, right);
-  const int column = lo.rank(right) < 2 ? kNoAxis : rank - 1;
-  const Val a_scale = broadcast_along(lo, b.cast(lo.input(1), DType::kFloat32), row, rank);
-  const Val b_scale = broadcast_along(lo, b.cast(lo.input(4), DType::kFloat32), column, rank);
-  const Val y_scale = broadcast_along(lo, b.cast(lo.input(6), DType::kFloat32), row, rank);
-  lo.output(0, requantized(lo, sum, b.div(b.mul(a_scale, b_scale), y_scale), lo.input(7), row));
+  const int rank = lo.rank(sum);
+  const MatrixAxes axes = product_axes(lo, sum, left, right);
+  const Val a_scale = broadcast_along(lo, b.cast(lo.input(1), DType::kFloat32), axes.rows, rank);
+  const Val b_scale = broadcast_along(lo, b.cast(lo.input(4), DType::kFloat32), axes.columns, rank);
+  const Val y_scale = broadcast_along(lo, b.cast(lo.input(6), DType::kFloat32), axes.rows, rank);
+  lo.output(0, requantized(lo, sum, b.div(b.mul(a_scale, b_scale), y_scale), lo.input(7), axes.rows));
 }
 
 void lower_qlinear_conv(Lowering& lo) { qlinear_conv(lo, false); }

@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "layout/core/never_negative.h"
 #include "layout/lower/attributes.h"
 #include "layout/lower/shapes_and_indices.h"
 #include "layout/lower/sliding_window.h"
@@ -104,31 +105,6 @@ double lowest_padding(Lowering& lo, DType dtype) {
   }
 }
 
-// Whether x cannot be negative. Then a maximum can be padded with zeros, by the simpler PAD.
-bool can_pad_with_zeros(const core::Graph& graph, core::ValueId id) {
-  for (;;) {
-    const core::OpId producer = graph.at(id).producer;
-    if (producer < 0) return false;
-    const core::Op& op = graph.ops[static_cast<size_t>(producer)];
-    switch (op.kind) {
-      case Kind::kRelu:
-      case Kind::kRelu6:
-      case Kind::kRelu0To1:
-      case Kind::kLogistic:
-      case Kind::kSoftmax:
-        return true;
-      case Kind::kTranspose:
-      case Kind::kReshape:
-      case Kind::kMaxPool2d:
-      case Kind::kAveragePool2d:
-        id = op.inputs[0];
-        break;
-      default:
-        return false;
-    }
-  }
-}
-
 // The positions of all windows' taps. A tap outside the image is replaced by the nearest one inside, which changes
 // neither the maximum nor which of several equal elements is the first.
 std::vector<int64_t> taps(Lowering& lo, const WindowAxis& axis) {
@@ -179,7 +155,8 @@ Val gather_padded_taps(Lowering& lo, Val x, WindowAxis& axis, int at, double bor
 
 Val max_pool_image(Lowering& lo, Val x, WindowAxis h, WindowAxis w) {
   if (does_nothing(h) && does_nothing(w)) return x;
-  const double border = can_pad_with_zeros(lo.b.graph, x.id) ? 0 : lowest_padding(lo, lo.dtype(x));
+  // Where no number is less, zeros will do, by the simpler PAD.
+  const double border = core::is_never_negative(lo.b.graph, x.id) ? 0 : lowest_padding(lo, lo.dtype(x));
   if (h.dilation > 1 || w.dilation > 1) {
     for (auto& [axis, at] : {std::pair<WindowAxis&, int>{w, 2}, {h, 1}}) {
       const bool is_listed = !core::is_symbol(axis.size) && axis.out <= kMostTaps / axis.kernel;

@@ -11,12 +11,11 @@
 #include <optional>
 #include <utility>
 
-#include "layout/core/builtin.h"
+#include "layout/core/never_negative.h"
 
 namespace lowtide::layout {
 namespace {
 
-using core::Activation;
 using core::Graph;
 using core::Kind;
 using core::Op;
@@ -52,50 +51,6 @@ bool is_least(double number, core::DType dtype) {
   }
 }
 
-Activation own_activation(const Op& op) {
-  const auto* image = std::get_if<core::ChannelsFirstOptions>(&op.options);
-  if (!image) return core::fused_activation(op);
-  return std::visit(
-      [](const auto& own) {
-        if constexpr (requires { own.activation; })
-          return own.activation;
-        else
-          return Activation::kNone;
-      },
-      image->options);
-}
-
-Kind image_kind(const Op& op) {
-  const auto* image = std::get_if<core::ChannelsFirstOptions>(&op.options);
-  return image ? static_cast<Kind>(image->code) : op.kind;
-}
-
-bool is_never_negative(const Graph& graph, ValueId id) {
-  for (;;) {
-    const core::OpId producer = graph.at(id).producer;
-    if (producer < 0) return false;
-    const Op& op = graph.op(producer);
-    const Activation activation = own_activation(op);
-    if (activation == Activation::kRelu || activation == Activation::kRelu6) return true;
-    switch (image_kind(op)) {
-      case Kind::kRelu:
-      case Kind::kRelu6:
-      case Kind::kRelu0To1:
-      case Kind::kLogistic:
-      case Kind::kSoftmax:
-        return true;
-      case Kind::kTranspose:
-      case Kind::kReshape:
-      case Kind::kMaxPool2d:
-      case Kind::kAveragePool2d:
-        id = op.inputs[0];
-        break;
-      default:
-        return false;
-    }
-  }
-}
-
 // What a PAD puts around the image.
 struct PadBorder {
   std::vector<int64_t> pads;  // of the spatial axes
@@ -116,7 +71,7 @@ std::optional<PadBorder> border_of(Graph& graph, const Op& pad) {
     number = given->front();
   }
   const bool is_zero = number == zero;
-  const bool has_least = is_least(number, result.dtype) || (is_zero && is_never_negative(graph, pad.inputs[0]));
+  const bool has_least = is_least(number, result.dtype) || (is_zero && core::is_never_negative(graph, pad.inputs[0]));
   return PadBorder{.pads = *std::move(pads), .is_zero = is_zero, .is_least = has_least};
 }
 
