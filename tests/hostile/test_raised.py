@@ -160,6 +160,16 @@ def axis_of_the_smallest_number(m):
     second(m, B.PACK, (3, 3), (2, 2, 4), "PackOptions", axis=-(2**31), valuesCount=2)
 
 
+@broken("malformed", "CUMSUM", "1: y", "axis 2 is outside a tensor of rank 2")
+def axis_of_a_cumulative_sum(m):
+    second(m, B.CUMSUM, (3, ints(m, 2)), (2, 4), "CumsumOptions")
+
+
+@broken("malformed", "CUMSUM", "1: y", "it needs one axis")
+def two_axes_of_a_cumulative_sum(m):
+    second(m, B.CUMSUM, (3, ints(m, [0, 1])), (2, 4), "CumsumOptions")
+
+
 @broken("malformed", "CONCATENATION needs its input 0")
 def absent_part(m):
     second(m, B.CONCATENATION, (-1, 3), (2, 8), "ConcatenationOptions", axis=1)
