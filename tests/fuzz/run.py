@@ -4,11 +4,13 @@
 
     python -m tests.fuzz.run FOLDER [--cpu-hours 4] [--jobs 2] [--target NAME...] [--slice 1800] [--no-build]
     python -m tests.fuzz.run FOLDER --summary
+    python -m tests.fuzz.run FOLDER --minimise [--target NAME...]
 
 FOLDER keeps everything between runs: corpus/TARGET, artifacts/TARGET (findings), logs, and cpu.tsv, one line a slice.
 A slice is one run of one target; the target that is furthest behind its share is next. CPU time is what the kernel
-says of each process, so a busy machine only takes longer. A slice begins by running the corpus, which takes `convert`
-some 100 CPU seconds: short slices find nothing.
+says of each process, so a busy machine only takes longer. A slice begins by running the corpus, so short slices find
+nothing. libFuzzer adds inputs to the corpus and never removes one that a smaller input made superfluous: 57,000 inputs of
+`convert`, of which 11,000 reach all that all reach, took 23 CPU minutes. --minimise keeps those.
 
 The trap: libFuzzer's time limit is by the clock, and at idle priority the clock runs without us. So it gets a generous
 one, and what looks slow is run again and counts when it takes more than 10 seconds of CPU.
@@ -16,10 +18,12 @@ one, and what looks slow is run again and counts when it takes more than 10 seco
 
 import argparse
 import collections
+import contextlib
 import datetime
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -90,7 +94,8 @@ class Work:
         """After Ctrl-C or SIGTERM: libFuzzer ends at SIGINT, and what was done counts."""
         self.stopping = True
         for process in list(self.processes):
-            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGINT)  # -merge=1 has a child that does the work
 
     def execute(self, command, log):
         """Exit status and CPU seconds of a process and what it waited for."""
@@ -167,6 +172,31 @@ def loop(work, targets, cpu_seconds, seconds):
             print(f"{target}: {result[2]}", flush=True)
 
 
+def minimise(work, target):
+    """Replaces a corpus by inputs of it that together reach as much, small ones first."""
+    corpus, kept = work.place("corpus", target), work.place("corpus", f"{target}.kept")
+    before = len(list(corpus.iterdir()))
+    log = work.place("logs", target) / f"{datetime.datetime.now():%m%d-%H%M%S}-minimise.log"
+    command = [
+        str(BUILD / f"fuzz_{target}"),
+        *LIMITS,
+        f"-max_len={LARGEST.get(target, 4096)}",
+        "-merge=1",
+        f"-artifact_prefix={work.place('artifacts', target)}/",
+    ]
+    status, cpu = work.execute([*command, str(kept), str(corpus)], log)
+    if work.stopping or status != 0:
+        shutil.rmtree(kept)
+        print(f"{target}: not minimised: {'stopped' if work.stopping else log}", flush=True)
+        return False
+    old = corpus.with_name(f"{target}.old")
+    corpus.rename(old)
+    kept.rename(corpus)
+    shutil.rmtree(old)
+    print(f"{target}: {before} inputs, {len(list(corpus.iterdir()))} kept, {cpu:.0f} CPU seconds", flush=True)
+    return True
+
+
 def build():
     subprocess.run(["cmake", "--preset", "fuzz"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     programs = [f"fuzz_{target}" for target in TARGETS]
@@ -200,6 +230,7 @@ def main():
     parser.add_argument("--slice", type=int, default=1800, help="seconds of one run of one target")
     parser.add_argument("--no-build", action="store_true", help="start from the committed corpus; make no other seeds")
     parser.add_argument("--summary", action="store_true", help="print the counts and do nothing")
+    parser.add_argument("--minimise", action="store_true", help="remove inputs that reach nothing of their own")
     args = parser.parse_args()
     work = Work(args.folder.resolve())
     if not args.summary:
@@ -211,6 +242,8 @@ def main():
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, work.stop)
+        if args.minimise:
+            return not all(minimise(work, target) for target in args.target)
         threads = [
             threading.Thread(target=loop, args=(work, args.target, args.cpu_hours * 3600, args.slice))
             for _ in range(args.jobs)
