@@ -303,7 +303,10 @@ class Legaliser {
       dim = -1;
       ++unknown;
     }
-    const Val shape = unknown <= 1 ? builder_.i32(fixed) : builder_.dims(graph_.at(to).shape);
+    // As Builder::reshape(): a -1 beside a 0 could be any number, and LiteRT takes 0.
+    const bool is_empty = std::find(fixed.begin(), fixed.end(), 0) != fixed.end();
+    const bool is_listed = unknown == 0 || (unknown == 1 && !is_empty);
+    const Val shape = is_listed ? builder_.i32(fixed) : builder_.dims(graph_.at(to).shape);
     push({.kind = Kind::kReshape, .inputs = {from, shape.id}, .outputs = {to}, .origin = builder_.origin});
   }
 

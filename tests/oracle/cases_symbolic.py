@@ -58,6 +58,14 @@ NUMBERS = {
     "m1": i64(-1),
 }
 
+# More axes than the kernel takes, and one without elements: LiteRT's RESHAPE takes a -1 beside a 0 for 0.
+chain(
+    "concat_of_7_axes_without_elements",
+    "float[{n},2,0,3,5,2,4] a, float[1,2,0,3,5,2,4] b",
+    {"n": 2},
+    "y = Concat<axis=0>(a, b)",
+)
+
 # PyTorch: x.view(x.size(0), -1)
 chain(
     "view_batch",
