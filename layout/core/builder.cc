@@ -11,6 +11,7 @@
 #include "layout/core/builtin.h"
 #include "layout/core/integer_constant.h"
 #include "layout/core/kernel_limits.h"
+#include "layout/core/reshape_list.h"
 #include "stream/error.h"
 #include "stream/recipe/recipe_reader.h"
 
@@ -245,20 +246,11 @@ Val Builder::reshape(Val x, std::span<const Dim> wanted) {
     x = before;
     if (std::equal(shape(x).begin(), shape(x).end(), wanted.begin(), wanted.end())) return x;
   }
-  // One unknown dimension is a -1 in a constant shape, unless there is a 0; more have to be computed.
-  std::vector<int64_t> fixed(wanted.begin(), wanted.end());
-  int unknown = 0;
-  for (int64_t& dim : fixed) {
-    if (dim > INT32_MAX)
-      throw stream::Unsupported(fmt::format("the shape {} has an extent of more than {}, the largest of TFLite",
-                                            stream::to_string(wanted), INT32_MAX));
-    if (is_symbol(dim)) {
-      dim = -1;
-      ++unknown;
-    }
-  }
-  const bool is_empty = std::find(fixed.begin(), fixed.end(), 0) != fixed.end();
-  Val target = unknown == 0 || (unknown == 1 && !is_empty) ? i32(fixed) : dims(wanted, DType::kInt32, of);
+  if (std::any_of(wanted.begin(), wanted.end(), [](Dim dim) { return dim > INT32_MAX; }))
+    throw stream::Unsupported(fmt::format("the shape {} has an extent of more than {}, the largest of TFLite",
+                                          stream::to_string(wanted), INT32_MAX));
+  const auto list = constant_reshape_list(wanted);
+  Val target = list ? i32(*list) : dims(wanted, DType::kInt32, of);
   Val out = op(Kind::kReshape, {x, target}, NoOptions{});
   // The caller knows more of the shape than -1 tells; known elements tell more than a symbol.
   if (!is_constant(out) && !graph.at(out.id).contents) graph.at(out.id).shape.assign(wanted.begin(), wanted.end());
@@ -271,8 +263,7 @@ Val Builder::reshape(Val x, std::span<const Dim> wanted) {
 bool Builder::can_reshape_to(std::span<const Dim> wanted) {
   const bool fits = std::all_of(wanted.begin(), wanted.end(), [](Dim dim) { return dim <= INT32_MAX; });
   if (!fits) return false;
-  const bool is_empty = std::find(wanted.begin(), wanted.end(), 0) != wanted.end();
-  if (!is_empty && std::count_if(wanted.begin(), wanted.end(), is_symbol) <= 1) return true;
+  if (constant_reshape_list(wanted)) return true;
   return std::all_of(wanted.begin(), wanted.end(),
                      [&](Dim dim) { return !is_symbol(dim) || has_run_time_dim(*this, dim); });
 }

@@ -16,6 +16,7 @@
 #include "layout/core/builtin.h"
 #include "layout/core/kernel_limits.h"
 #include "layout/core/merge_axes.h"
+#include "layout/core/reshape_list.h"
 #include "layout/legalise/element_types.h"
 #include "layout/legalise/rounding.h"
 #include "layout/legalise/zero_bias.h"
@@ -296,17 +297,9 @@ class Legaliser {
 
   // RESHAPE into a value that is in the graph already.
   void reshape_into(ValueId from, ValueId to) {
-    std::vector<int64_t> fixed = graph_.at(to).shape;
-    int unknown = 0;
-    for (int64_t& dim : fixed) {
-      if (!core::is_symbol(dim)) continue;
-      dim = -1;
-      ++unknown;
-    }
-    // As Builder::reshape(): a -1 beside a 0 could be any number, and LiteRT takes 0.
-    const bool is_empty = std::find(fixed.begin(), fixed.end(), 0) != fixed.end();
-    const bool is_listed = unknown == 0 || (unknown == 1 && !is_empty);
-    const Val shape = is_listed ? builder_.i32(fixed) : builder_.dims(graph_.at(to).shape);
+    const core::Shape wanted = graph_.at(to).shape;  // values are added below
+    const auto list = core::constant_reshape_list(wanted);
+    const Val shape = list ? builder_.i32(*list) : builder_.dims(wanted, DType::kInt32, Val{from});
     push({.kind = Kind::kReshape, .inputs = {from, shape.id}, .outputs = {to}, .origin = builder_.origin});
   }
 

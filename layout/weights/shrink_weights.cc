@@ -13,6 +13,7 @@
 #include "layout/core/block_constant.h"
 #include "layout/core/builder.h"
 #include "layout/core/integer_constant.h"
+#include "layout/core/reshape_list.h"
 #include "layout/weights/kernels.h"
 #include "layout/weights/names.h"
 #include "layout/weights/stored_halves.h"
@@ -363,15 +364,13 @@ class Reading {
     if (picked.size() != 1) push(Kind::kReshape, {looked_up, shape_of_result(indices, table).id}, gather.outputs[0]);
   }
 
-  // The shape of the indices and that of a row; -1 stands for one unknown dimension.
+  // The shape of the indices and that of a row.
   Val shape_of_result(Val indices, const core::Shape& table) {
-    std::vector<int64_t> shape = graph_.at(indices.id).shape;
-    const auto row = std::vector<int64_t>(table.begin() + 1, table.end());
-    if (std::count_if(shape.begin(), shape.end(), core::is_symbol) > 1)
-      return builder_.concat({builder_.shape_of(indices), builder_.i32(row)}, 0);
-    std::replace_if(shape.begin(), shape.end(), core::is_symbol, -1);
+    core::Shape shape = graph_.at(indices.id).shape;
+    const core::Shape row(table.begin() + 1, table.end());
     shape.insert(shape.end(), row.begin(), row.end());
-    return builder_.i32(shape);
+    if (const auto list = core::constant_reshape_list(shape)) return builder_.i32(*list);
+    return builder_.concat({builder_.shape_of(indices), builder_.i32(row)}, 0);
   }
 
   // The hybrid kernel of a grouped convolution treats equal scales as a single one, and then allocates no memory for

@@ -9,8 +9,8 @@
 FOLDER keeps everything between runs: corpus/TARGET, artifacts/TARGET (findings), logs, and cpu.tsv, one line a slice.
 A slice is one run of one target; the target that is furthest behind its share is next. CPU time is what the kernel
 says of each process, so a busy machine only takes longer. A slice begins by running the corpus, so short slices find
-nothing. libFuzzer adds inputs to the corpus and never removes one that a smaller input made superfluous: 57,000 inputs of
-`convert`, of which 11,000 reach all that all reach, took 23 CPU minutes. --minimise keeps those.
+nothing. libFuzzer adds inputs to the corpus and removes none: 57,000 inputs of `convert` took 23 CPU minutes, and 11,600
+of them have the same coverage. --minimise keeps only such inputs.
 
 The trap: libFuzzer's time limit is by the clock, and at idle priority the clock runs without us. So it gets a generous
 one, and what looks slow is run again and counts when it takes more than 10 seconds of CPU.
@@ -173,7 +173,7 @@ def loop(work, targets, cpu_seconds, seconds):
 
 
 def minimise(work, target):
-    """Replaces a corpus by inputs of it that together reach as much, small ones first."""
+    """Replaces a corpus by inputs of it that have the same coverage, small ones first."""
     corpus, kept = work.place("corpus", target), work.place("corpus", f"{target}.kept")
     before = len(list(corpus.iterdir()))
     log = work.place("logs", target) / f"{datetime.datetime.now():%m%d-%H%M%S}-minimise.log"
@@ -230,7 +230,7 @@ def main():
     parser.add_argument("--slice", type=int, default=1800, help="seconds of one run of one target")
     parser.add_argument("--no-build", action="store_true", help="start from the committed corpus; make no other seeds")
     parser.add_argument("--summary", action="store_true", help="print the counts and do nothing")
-    parser.add_argument("--minimise", action="store_true", help="remove inputs that reach nothing of their own")
+    parser.add_argument("--minimise", action="store_true", help="remove inputs of the corpus that add no coverage")
     args = parser.parse_args()
     work = Work(args.folder.resolve())
     if not args.summary:
